@@ -20,6 +20,7 @@ APPLICATION_DEFAULT = "application-default"
 GOOGLE_TPU = "tpu.googleapis.com:443"
 GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
+GOOGLE_COMPUTE = "https://compute.googleapis.com"
 GOOGLE_SERVICE_USAGE = "https://serviceusage.googleapis.com"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
@@ -49,6 +50,8 @@ class Context:
     `jump://[USER@]HOST[:PORT]`."""
     serviceusage_endpoint: str = GOOGLE_SERVICE_USAGE
     """Where the limits of quotas are asked for."""
+    compute_endpoint: str = GOOGLE_COMPUTE
+    """Where the quota of external addresses is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ def refuse_plaintext_endpoint(context: Context) -> None:
         context.tpu_rest_endpoint,
         context.storage_endpoint,
         context.serviceusage_endpoint,
+        context.compute_endpoint,
     ):
         try:
             found = urlsplit(url)

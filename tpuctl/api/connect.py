@@ -6,11 +6,12 @@ from typing import Any
 
 import grpc
 
+from tpuctl.api.compute import AddressQuota, AddressReader, address_quota
 from tpuctl.api.credentials import Tokens, tokens
 from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.tpu import TpuApi
-from tpuctl.config import GOOGLE_TPU, GOOGLE_TPU_REST, Context
+from tpuctl.config import GOOGLE_COMPUTE, GOOGLE_TPU, GOOGLE_TPU_REST, Context
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
@@ -35,6 +36,21 @@ def tpu_api(context: Context) -> TpuApi:
 def service_usage_api(context: Context) -> RestApi:
     """Service Usage; raises CredentialsError without touching the network."""
     return RestApi(context.serviceusage_endpoint, authorized_session(tokens(context)))
+
+
+def address_quota_reader(context: Context) -> AddressReader | None:
+    """What reads the external addresses of a region; None where it belongs to another cloud."""
+    if (context.compute_endpoint == GOOGLE_COMPUTE) != (context.tpu_endpoint == GOOGLE_TPU):
+        return None
+
+    def read(region: str) -> AddressQuota:
+        rest = RestApi(context.compute_endpoint, authorized_session(tokens(context)))
+        try:
+            return address_quota(rest, context.project, region)
+        finally:
+            rest.close()
+
+    return read
 
 
 def _channel(endpoint: str, access: Tokens | None) -> grpc.Channel:

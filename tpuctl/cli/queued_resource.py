@@ -21,7 +21,7 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
     Queueing,
 )
-from tpuctl.operations.slices import cost, queued_resources
+from tpuctl.operations.slices import cost, queued_resources, quota_advice
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.slices.specs import check_name, check_request
 from tpuctl.operations.slices.wait import Patience
@@ -67,6 +67,8 @@ def create(runtime: Runtime, name: Name) -> None:
     spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
     slices.print_price(runtime, node, count)
+    if warning := quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec):
+        runtime.output.warn(warning)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
     with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
         accepted = queued_resources.create(

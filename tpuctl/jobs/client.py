@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tpuctl.api.tpu.network_errors import NETWORK_ERRORS
 from tpuctl.errors import (
     CapacityError,
     DamagedStateError,
@@ -25,7 +26,10 @@ from tpuctl.store import Store
 
 ERROR_BY_REASON: dict[str, type[TpuctlError]] = {
     kind.reason: kind
-    for kind in (UsageError, PreconditionError, PermissionDeniedError, CapacityError)
+    for kind in (
+        *(UsageError, PreconditionError, PermissionDeniedError, CapacityError),
+        *NETWORK_ERRORS,
+    )
 }
 """What a refused slice is, by the kind of the API's error."""
 

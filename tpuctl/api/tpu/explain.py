@@ -19,6 +19,17 @@ from tpuctl.api.tpu.hints import (
     reservations_hint,
     state_hint,
 )
+from tpuctl.api.tpu.network_errors import (
+    AddressPolicyError,
+    NoNetworkError,
+    NoSubnetworkError,
+    SubnetFullError,
+    address_error,
+    new_network_hint,
+    new_subnet_hint,
+    wanted_addresses,
+    without_addresses_hint,
+)
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -64,6 +75,7 @@ class StockoutError(CapacityError):
 
 
 Hint = Callable[[CallSubject, re.Match[str]], str | None]
+Kind = Callable[[CallSubject, re.Match[str]], type[TpuctlError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class KnownAnswer:
     """An answer that is known: by its reason or its text, and what it means."""
 
     cause: str
-    kind: type[TpuctlError]
+    kind: type[TpuctlError] | Kind
     text: str
     hint: Hint | str
     conditions: tuple[str | int, ...]
@@ -79,9 +91,19 @@ class KnownAnswer:
 
 
 def _row(
-    cause: str, kind: type[TpuctlError], text: str, hint: Hint | str, *conditions: str | int
+    cause: str,
+    kind: type[TpuctlError] | Kind,
+    text: str,
+    hint: Hint | str,
+    *conditions: str | int,
 ) -> KnownAnswer:
     return KnownAnswer(cause, kind, text, hint, conditions)
+
+
+def _address_error(about: CallSubject, match: re.Match[str]) -> type[TpuctlError]:
+    """Whether others hold the external addresses, or the region never has as many."""
+    wanted = wanted_addresses(about.accelerator_type, about.slices)
+    return address_error(wanted, int(match[1]) if match[1] else wanted)
 
 
 TABLE: tuple[KnownAnswer, ...] = (
@@ -131,9 +153,37 @@ TABLE: tuple[KnownAnswer, ...] = (
     ),
     _row(
         "the region has no external addresses left",
-        QuotaError,
-        r"IN_USE_ADDRESSES",
-        "add: --internal-ips (the workers then need Cloud NAT to reach the internet)",
+        _address_error,
+        r"IN_USE_ADDRESSES(?:.*?[Ll]imit:? (\d+))?",
+        lambda about, _: without_addresses_hint(about),
+    ),
+    _row(
+        "a policy of the organization forbids external addresses",
+        AddressPolicyError,
+        r"compute\.vmExternalIpAccess",
+        lambda about, _: without_addresses_hint(about),
+    ),
+    _row(
+        "the subnet has no addresses left",
+        SubnetFullError,
+        r"IP_SPACE_EXHAUSTED|IP space of \S+ is exhausted|free IP addresses",
+        lambda about, _: new_subnet_hint(about),
+    ),
+    _row(
+        "there is no such network",
+        NoNetworkError,
+        r"/global/networks/([\w-]+)|has no network named \W?([\w-]+)",
+        lambda about, match: new_network_hint(about, match[1] or match[2]),
+        INVALID,
+        NOT_FOUND,
+    ),
+    _row(
+        "there is no such subnetwork",
+        NoSubnetworkError,
+        r"/subnetworks/",
+        lambda about, _: new_subnet_hint(about),
+        INVALID,
+        NOT_FOUND,
     ),
     _row(
         "the reservation is too small",
@@ -256,10 +306,11 @@ def error_for(status: Status, about: CallSubject) -> TpuctlError:
         match = _match(row, status, said)
         if match is not None:
             why = f"{row.cause}: " if row.cause else ""
-            if row.kind is StockoutError:  # the hint has the other zones
+            kind = row.kind if isinstance(row.kind, type) else row.kind(about, match)
+            if kind is StockoutError:  # the hint has the other zones
                 text = text.partition("; ")[0]
             hint = (row.hint(about, match) if callable(row.hint) else row.hint) or about.hint
-            return _with_debug_note(row.kind(f"{about.subject}: {why}{text}", hint=hint), status)
+            return _with_debug_note(kind(f"{about.subject}: {why}{text}", hint=hint), status)
     kind = BY_CODE.get(status.code, TransientError)
     hints = {UsageError: about.usage or about.hint, TransientError: RETRY_HINT}
     hint = hints.get(kind, about.hint)

@@ -38,6 +38,9 @@ class CallSubject:
     """What to do where nothing better is known."""
     usage: str | None = None
     """The same, where what was asked is wrong in itself."""
+    slices: int = 1
+    network: str = ""
+    subnetwork: str = ""
 
     @property
     def in_zone(self) -> str:

@@ -169,7 +169,8 @@ class TpuApi:
             "queued_resource": encode.request_fields(spec, parent, version, self.now()),
             "request_id": request_id,
         }
-        with translate_errors(self.about_creation(QR, spec.name, spec.node), changes=True):
+        about = self.about_creation(QR, spec.name, spec.node, spec.node_count or 1)
+        with translate_errors(about, changes=True):
             if not request_needs_rest(spec):
                 return self._grpc_client.change(
                     "CreateQueuedResource", request, {"parent": parent}, version
@@ -218,7 +219,7 @@ class TpuApi:
         """Close the connections."""
         self.channel.close()
 
-    def about_creation(self, noun: str, name: str, node: NodeSpec) -> CallSubject:
+    def about_creation(self, noun: str, name: str, node: NodeSpec, slices: int = 1) -> CallSubject:
         """What a refusal of that creation names, at once or later from its operation."""
         return CallSubject(
             f"create {WORDS[noun]} {name!r}",
@@ -230,6 +231,9 @@ class TpuApi:
             "" if node.provisioning == Provisioning.ON_DEMAND else f" --{node.provisioning}",
             hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
             usage=f"run: tpuctl {noun} create --help",
+            slices=slices,
+            network=node.network or "",
+            subnetwork=node.subnetwork or "",
         )
 
     @property
@@ -251,7 +255,7 @@ class TpuApi:
         finally:
             api.close()
 
-    def _about(self, subject: str, noun: str, **extra: str) -> CallSubject:
+    def _about(self, subject: str, noun: str, **extra: Any) -> CallSubject:
         return CallSubject(subject, noun, project=self.project, **extra)
 
     @contextmanager

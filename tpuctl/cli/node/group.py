@@ -12,7 +12,7 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.slices import lifecycle, quota_advice
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.slices.specs import check_labels
 from tpuctl.operations.slices.wait import Patience
@@ -30,6 +30,7 @@ def create(
     """Create a node and wait until it is READY."""
     spec = slices.slice_spec(runtime, name)
     slices.print_price(runtime, spec)
+    quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
     with slices.note_possible_request(runtime, f"node {name!r}", look):
         ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))

@@ -16,6 +16,7 @@ from tpuctl.config import Config, Context, Setting
 from tpuctl.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
+    from tpuctl.api.compute import AddressReader
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.cli.shell.slice_options import RequestFlags
@@ -95,6 +96,13 @@ class Runtime:
 
         onto = cassette.reopen(Path(tape), self.context.project)
         return recording_api(api, onto, self.now)
+
+    @cached_property
+    def addresses(self) -> "AddressReader | None":
+        """What reads the external addresses of a region; None where nobody can tell."""
+        from tpuctl.api.connect import address_quota_reader
+
+        return address_quota_reader(self.context)
 
     @cached_property
     def access(self) -> "Access":

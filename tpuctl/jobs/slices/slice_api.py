@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from tpuctl import catalog
 from tpuctl.api.tpu.explain import ABORTED, error_for
 from tpuctl.api.tpu.hints import QR, CallSubject
+from tpuctl.api.tpu.network_errors import NETWORK_ERRORS
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -132,7 +133,7 @@ def request_slice(backends: Backends, record: JobRecord, attempt: Attempt) -> Sl
         return _refusal_unless_ours(backends.tpu, record, attempt, error)
     except (*REFUSAL_ERRORS, catalog.UnknownError) as error:
         kind = error.reason if isinstance(error, TpuctlError) else UsageError.reason
-        return SliceRefusal(str(error), kind, name, is_shortage=isinstance(error, CapacityError))
+        return SliceRefusal(_text_of(error), kind, name, is_shortage=_is_shortage(error))
     return None
 
 
@@ -198,11 +199,27 @@ def _refusal_of(request: QueuedResource) -> SliceRefusal:
     if request.failure_code == RPC_CANCELLED:
         return SliceRefusal("its slice was deleted by somebody", PreconditionError.reason, name)
     subject = f"queued resource {name!r} FAILED"
-    about = CallSubject(subject, QR, name, request.zone, accelerator_type=kind)
+    about = CallSubject(
+        subject, QR, name, request.zone, accelerator_type=kind, slices=request.node_count
+    )
     error = error_for(Status(request.failure_code, request.failure), about)
+    if isinstance(error, NETWORK_ERRORS):
+        return SliceRefusal(_text_of(error), error.reason, name)
     lasts = isinstance(error, PERMANENT_ERRORS) and request.failure_code != ABORTED
     reason = error.reason if lasts else CapacityError.reason
     return SliceRefusal(str(error), reason, name, is_shortage=not lasts)
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether it is for want of chips: a shortage of addresses is another cause."""
+    return isinstance(error, CapacityError) and not isinstance(error, NETWORK_ERRORS)
+
+
+def _text_of(error: Exception) -> str:
+    """What the error says; with what to do where another try as it is would be in vain."""
+    if isinstance(error, TpuctlError) and isinstance(error, NETWORK_ERRORS):
+        return f"{error}; {error.hint}"
+    return str(error)
 
 
 def _refusal_unless_ours(

@@ -152,6 +152,7 @@ def context_of(line: Mapping[str, Any]) -> Context:
         credentials=ANONYMOUS,
         dialer=line["vpc"],
         serviceusage_endpoint=line["serviceusage"],
+        compute_endpoint=line["compute"],
     )
 
 

@@ -60,7 +60,7 @@ def create(
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         spec = replace(spec, node=replace(node, metadata=metadata))
-    about = api.about_creation(QR, spec.name, node)
+    about = api.about_creation(QR, spec.name, node, spec.node_count or 1)
     wanted = QuotaDemand(node.accelerator_type, node.zone, node.provisioning)
     with name_holders(api, wanted):
         operation = api.create_queued_resource(spec, request_id=request_id)
@@ -138,7 +138,15 @@ def _why_failed(request: QueuedResource, project: str, hint: str) -> TpuctlError
     subject = f"queued resource {request.name!r} FAILED"
     if not request.failure:
         return CapacityError(f"{subject}: no reason given", hint=hint)
-    about = CallSubject(subject, QR, request.name, request.zone, project, request.accelerator_type)
+    about = CallSubject(
+        subject,
+        QR,
+        request.name,
+        request.zone,
+        project,
+        request.accelerator_type,
+        slices=request.node_count,
+    )
     error = error_for(Status(request.failure_code, request.failure), about)
     if isinstance(error, TransientError):  # but nothing tries it again
         ran_out = request.valid_until_s is not None

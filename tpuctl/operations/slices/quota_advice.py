@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tpuctl.api.tpu.explain import QuotaError
-from tpuctl.errors import TpuctlError
+from tpuctl.api.tpu.hints import NODE, QR
+from tpuctl.api.tpu.network_errors import AddressLimitError, wanted_addresses
+from tpuctl.errors import CapacityError, TpuctlError
 from tpuctl.models.quota_holders import (
     QuotaDemand,
     QuotaHolder,
@@ -19,13 +21,15 @@ from tpuctl.models.quota_holders import (
 )
 
 if TYPE_CHECKING:
+    from tpuctl.api.compute import AddressReader
     from tpuctl.api.tpu.tpu import TpuApi
+    from tpuctl.models.node import NodeSpec
+    from tpuctl.models.queued_resource import QueuedResourceSpec
 
 MOST_NAMED = 4
 MORE_QUOTA_HINT = (
     "ask for more quota (console: IAM & Admin > Quotas), or for a smaller type or another --zone"
 )
-ADDRESSES = "IN_USE_ADDRESSES"
 _LIMIT = re.compile(r"[Ll]imit:? (\d+)")
 
 
@@ -41,8 +45,6 @@ def name_holders(api: TpuApi, wanted: QuotaDemand) -> Iterator[None]:
     try:
         yield
     except QuotaError as error:
-        if ADDRESSES in str(error):
-            raise
         try:
             nodes, _ = api.list_nodes()
             requests, _ = api.list_queued_resources()
@@ -52,6 +54,52 @@ def name_holders(api: TpuApi, wanted: QuotaDemand) -> Iterator[None]:
         location = wanted.zone if "PerZone" in str(error) else region_of(wanted.zone)
         holding = holders(nodes, requests, wanted, location=location)
         raise _completed_error(error, holding, wanted) from error
+
+
+def require_addresses(api: TpuApi, read: AddressReader | None, spec: NodeSpec) -> None:
+    """Raise CapacityError for a node that its region has too few external addresses left for."""
+    shortage = _address_shortage(api, read, NODE, spec.name, spec, 1)
+    if shortage is not None:
+        raise shortage
+
+
+def check_addresses(
+    api: TpuApi, read: AddressReader | None, spec: QueuedResourceSpec
+) -> str | None:
+    """A warning where others hold the external addresses that a request needs; else None.
+
+    Raises AddressLimitError for a request that its region never has enough of them for.
+    """
+    shortage = _address_shortage(api, read, QR, spec.name, spec.node, spec.node_count or 1)
+    if isinstance(shortage, AddressLimitError):
+        raise shortage
+    return None if shortage is None else f"{shortage}; {shortage.hint}"
+
+
+def _address_shortage(
+    api: TpuApi, read: AddressReader | None, noun: str, name: str, spec: NodeSpec, slices: int
+) -> CapacityError | None:
+    """The error for slices that the region has too few external addresses left for, if so.
+
+    None as well where the quota cannot be read, and where `name` exists and has its addresses.
+    """
+    wanted = wanted_addresses(spec.accelerator_type, slices)
+    if spec.internal_ips or not wanted or read is None:
+        return None
+    try:
+        quota = read(region_of(spec.zone))
+    except TpuctlError:
+        return None
+    found = quota.shortage(wanted, api.about_creation(noun, name, spec, slices))
+    return None if found is None or _exists(api, noun, spec.zone, name) else found
+
+
+def _exists(api: TpuApi, noun: str, zone: str, name: str) -> bool:
+    try:
+        (api.get_queued_resource if noun == QR else api.get_node)(zone, name)
+    except TpuctlError:
+        return False
+    return True
 
 
 def _completed_error(

@@ -100,13 +100,67 @@ def test_a_full_quota_names_who_holds_it_and_what_to_delete(tpuctl):
     assert hint == "hint: free some: tpuctl node delete n1 --zone us-west4-a"
 
 
-def test_no_external_addresses_left_says_how_to_do_without(tpuctl):
-    tpuctl("local", "fault", "quota IN_USE_ADDRESSES: 2")
-    result = tpuctl(*CREATE)
+NO_ADDRESSES_HINT = (
+    "hint: leave them out: --internal-ips, or internal_ips: true in a job file; the subnet needs "
+    "Private Google Access: gcloud compute networks subnets update default --region=us-west4 "
+    "--enable-private-ip-google-access --project=local-project"
+)
+
+
+def test_a_node_that_needs_more_external_addresses_than_are_left_is_not_asked_for(tpuctl):
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES: 4")
+    assert tpuctl(*ONE_WORKER).code == 0
+    result = tpuctl("node", "create", "n2", *CREATE[3:])
     assert result.code == 30
-    assert "the region has no external addresses left" in result.err
-    assert "hint: add: --internal-ips" in result.err
-    assert tpuctl(*CREATE, "--internal-ips").code == 0
+    assert result.err.splitlines()[-2:] == [
+        "error: create node 'n2': 4 external addresses are needed, and us-west4 has 3 of 4 left",
+        NO_ADDRESSES_HINT,
+    ]
+    assert tpuctl("node", "list", "-o", "name").out == "n1\n"
+    assert tpuctl("node", "create", "n2", *CREATE[3:], "--internal-ips").code == 0
+    result = tpuctl("node", "create", "n3", "-t", "v5litepod-32", "-o", "json")
+    error = json.loads(result.err.splitlines()[-1])
+    assert (result.code, error["reason"]) == (30, "external_address_limit")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code", "cause", "hint"),
+    [
+        (
+            {"external_ips": "disabled"},
+            21,
+            "a policy of the organization forbids external addresses: Constraint "
+            "constraints/compute.vmExternalIpAccess violated for project 424242424242.",
+            NO_ADDRESSES_HINT,
+        ),
+        (
+            {"subnets": {"us-west4-a": 3}},
+            30,
+            "the subnet has no addresses left: IP_SPACE_EXHAUSTED: IP space of "
+            "'projects/local-project/regions/us-west4/subnetworks/default' is exhausted.",
+            "hint: use another one: --subnetwork tpu-us-west4, or subnetwork: tpu-us-west4 in a job"
+            " file; make it: gcloud compute networks subnets create tpu-us-west4 --network=default "
+            "--region=us-west4 --range=10.200.0.0/20 --enable-private-ip-google-access "
+            "--project=local-project",
+        ),
+        (
+            {"networks": ["mine"]},
+            10,
+            "there is no such network: The resource "
+            "'projects/local-project/global/networks/default' was not found",
+            "hint: name one: --network NAME, or network: NAME in a job file; or make it: gcloud "
+            "compute networks create default --subnet-mode=auto --project=local-project",
+        ),
+    ],
+)
+def test_what_the_network_refuses_is_no_stock_out(tpuctl, cloud, scenario, code, cause, hint):
+    cloud.control._send("PATCH", "/scenario", json.dumps(scenario).encode())
+    result = tpuctl(*CREATE)
+    assert (result.code, *result.err.splitlines()[-2:]) == (
+        code,
+        f"error: create node 'n1': {cause}",
+        hint,
+    )
 
 
 def test_a_reservation_without_room_is_explained(tpuctl):

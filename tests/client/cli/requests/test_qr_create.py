@@ -1,5 +1,7 @@
 """`tpuctl qr create`: tiers, windows, several slices; the price first."""
 
+import json
+
 import pytest
 
 CREATE = ("qr", "create", "q1", "-t", "v5litepod-16")
@@ -255,3 +257,21 @@ def test_old_generations_have_no_multislice(tpuctl):
     result = tpuctl(*argv)
     assert result.code == 2
     assert "v2-8 cannot be part of a multislice" in result.err
+
+
+def test_external_addresses_that_others_hold_are_a_warning_and_too_small_a_quota_an_error(tpuctl):
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES: 4")
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-4").code == 0
+    result = tpuctl(*CREATE, "--spot")
+    assert result.code == 0  # it may wait in line until they are free
+    assert result.err.splitlines()[1].startswith(
+        "warning: create queued resource 'q1': 4 external addresses are needed, and us-west4 has 3 "
+        "of 4 left; leave them out: --internal-ips"
+    )
+    waited = tpuctl("qr", "wait", "q1", "-o", "json")
+    assert waited.code == 30
+    assert json.loads(waited.err.splitlines()[-1])["reason"] == "external_addresses_used"
+    result = tpuctl("qr", "create", "q2", "-t", "v5litepod-16", "--spot", "--node-count", "2")
+    assert result.code == 30
+    assert "8 external addresses are needed, and us-west4 has 3 of 4 left" in result.err
+    assert tpuctl("qr", "list", "-o", "name").out == "q1\n"

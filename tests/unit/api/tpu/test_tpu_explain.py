@@ -8,6 +8,14 @@ from google.rpc import error_details_pb2, status_pb2
 
 from tpuctl.api.tpu.explain import QuotaError, StockoutError, error_for, first_sentence
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
+from tpuctl.api.tpu.network_errors import (
+    AddressesUsedError,
+    AddressLimitError,
+    AddressPolicyError,
+    NoNetworkError,
+    NoSubnetworkError,
+    SubnetFullError,
+)
 from tpuctl.api.tpu.rpc_errors import DETAILS_KEY, status_of
 from tpuctl.errors import (
     CapacityError,
@@ -72,9 +80,53 @@ ROWS = [
     (
         Status(8, "Quota 'IN_USE_ADDRESSES' exceeded. Limit: 8.0 in region us-west4."),
         CREATE,
-        QuotaError,
+        AddressesUsedError,
         "the region has no external addresses left",
-        "--internal-ips",
+        "leave them out: --internal-ips, or internal_ips: true in a job file; the subnet needs "
+        "Private Google Access: gcloud compute networks subnets update default --region=us-west4 "
+        "--enable-private-ip-google-access --project=demo",
+    ),
+    (
+        Status(8, "Quota 'IN_USE_ADDRESSES' exceeded.  Limit: 8.0 in region us-west4."),
+        replace(CREATE, slices=4, subnetwork="mine"),
+        AddressLimitError,
+        "the region has no external addresses left",
+        "gcloud compute networks subnets update mine --region=us-west4",
+    ),
+    (
+        Status(9, "Constraint constraints/compute.vmExternalIpAccess violated for project 12."),
+        REQUEST,
+        AddressPolicyError,
+        "a policy of the organization forbids external addresses",
+        "internal_ips: true in a job file",
+    ),
+    (
+        Status(8, "IP_SPACE_EXHAUSTED: Instance 'i' creation failed: IP space of 'projects/p/...'"),
+        replace(CREATE, network="mine"),
+        SubnetFullError,
+        "the subnet has no addresses left",
+        "gcloud compute networks subnets create tpu-us-west4 --network=mine --region=us-west4",
+    ),
+    (
+        Status(5, "The resource 'projects/demo/global/networks/default' was not found"),
+        REQUEST,
+        NoNetworkError,
+        "there is no such network",
+        "gcloud compute networks create default --subnet-mode=auto --project=demo",
+    ),
+    (
+        Status(3, 'Project "demo" has no network named "default".'),
+        CREATE,
+        NoNetworkError,
+        "there is no such network",
+        "gcloud compute networks create default",
+    ),
+    (
+        Status(5, "The resource 'projects/demo/regions/us-west4/subnetworks/s' was not found"),
+        CREATE,
+        NoSubnetworkError,
+        "there is no such subnetwork",
+        "gcloud compute networks subnets create tpu-us-west4 --network=default",
     ),
     (
         Status(8, "Quota exceeded for quota metric 'Read requests' and limit 'per minute'"),
