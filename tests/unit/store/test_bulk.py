@@ -244,3 +244,46 @@ def test_a_bucket_that_is_not_there_is_not_an_object_that_is_not_there(served, l
 def test_the_facts_of_a_bucket(box):
     facts = box.facts()
     assert (facts.storage_class, facts.deletes_are_free) == ("STANDARD", True)
+
+
+def test_an_object_is_copied_by_the_service_in_as_many_calls_as_it_takes(box, new_bucket, lossy):
+    name, client = new_bucket()
+    body = bytes(3 * 2**20)
+    blob = client.bucket(name).blob("a b/ü")
+    blob.upload_from_string(body)
+    other = bulk.BulkBucket(name, box._session)
+    (source,) = other.list()
+    made = box.rewrite("copied/ü", name, source, generation=0)
+    assert (made.key, made.size_bytes, made.crc32c) == ("copied/ü", len(body), source.crc32c)
+    assert get(box, "copied/ü", made.generation, 0, len(body)) == body
+    assert not [each for each in lossy.sent if "alt=media" in each.url and "a%20b" in each.url]
+    with pytest.raises(PreconditionError):
+        box.rewrite("copied/ü", name, source, generation=0)
+    with pytest.raises(NotFoundError):
+        box.rewrite("gone", name, source._replace(generation=1), generation=0)
+
+
+def test_a_copy_whose_answer_is_lost_is_ours_and_one_that_stands_still_ends(box, lossy):
+    put(box, "from", b"abc")
+    (source,) = box.list()
+    lost = []
+
+    def lose_once(request, response):
+        if "rewriteTo" in request.url and not lost:
+            lost.append(response.content)
+            raise requests.ConnectionError("reset by peer")
+        return response
+
+    lossy.reply = lose_once
+    made = box.rewrite("to", box.name, source, generation=0)
+    assert (made.crc32c, len(lost)) == (source.crc32c, 1)
+
+    def stand_still(request, response):
+        if "rewriteTo" in request.url:
+            response.status_code = 200
+            response._content = b'{"done":false,"totalBytesRewritten":"1","rewriteToken":"t"}'
+        return response
+
+    lossy.reply = stand_still
+    with pytest.raises(IntegrityError, match="copies nothing any more"):
+        box.rewrite("to", box.name, source, generation=made.generation)

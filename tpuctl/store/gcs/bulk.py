@@ -59,6 +59,9 @@ _SESSION_GONE = (404, 410)
 Page = list[ObjectInfo]
 
 
+_API = "/storage/v1"
+
+
 class UploadSessionGoneError(ConnectionError):
     """A resumable upload that the service does not know any more: it has to begin anew."""
 
@@ -70,7 +73,7 @@ class BulkBucket:
         """Name the bucket and the session; nothing is sent yet."""
         self.name, self.url = name, f"gs://{name}"
         self._session = session
-        bucket = f"/storage/v1/b/{quote(name, safe='')}"
+        bucket = _bucket_path(name)
         self._about = bucket
         self._objects = f"{bucket}/o"
         self._media = f"/download{bucket}/o"
@@ -158,6 +161,35 @@ class BulkBucket:
             return self._ask("POST", path, STORAGE_WRITE, json=body).json()
 
         return int(self._written(key, described, crc32c, send)["generation"])
+
+    def rewrite(
+        self, key: str, source_bucket: str, source: ObjectInfo, *, generation: int
+    ) -> ObjectInfo:
+        """Replace that generation (0: nothing) by a copy of an object, as it was seen.
+
+        The service copies, in as many calls as it takes; no byte comes here:
+        https://cloud.google.com/storage/docs/json_api/v1/objects/rewrite. Raises NotFoundError when
+        the source is not there any more.
+        """
+        described = _described(key)
+        place = f"{_bucket_path(source_bucket)}/o/{quote(source.key, safe='')}"
+        target = f"{place}/rewriteTo{self._about.removeprefix(_API)}/o/{quote(key, safe='')}"
+        query = f"sourceGeneration={source.generation}&ifGenerationMatch={generation}"
+        fields = f"done,totalBytesRewritten,rewriteToken,resource({ITEM_FIELDS})"
+
+        def send() -> Any:
+            token, copied_bytes = "", -1
+            while True:
+                path = f"{target}?{query}&fields={fields}{token}"
+                answer = self._ask("POST", path, STORAGE_WRITE, json=described).json()
+                if answer["done"]:
+                    return answer["resource"]
+                if int(answer["totalBytesRewritten"]) <= copied_bytes:
+                    raise IntegrityError(f"{self.url}/{key}: the service copies nothing any more")
+                copied_bytes = int(answer["totalBytesRewritten"])
+                token = f"&rewriteToken={quote(answer['rewriteToken'], safe='')}"
+
+        return object_info_of(self._written(key, described, source.crc32c, send))
 
     def read(
         self, key: str, start: int = 0, end: int | None = None, *, generation: int | None = None
@@ -320,7 +352,7 @@ class BulkBucket:
         return written
 
     def _written(
-        self, key: str, described: dict[str, Any], crc32c: int, send: Callable[[], Any]
+        self, key: str, described: dict[str, Any], crc32c: int | None, send: Callable[[], Any]
     ) -> dict[str, Any]:
         """Send; when refused or unheard, read back whether it was ours that succeeded."""
         try:
@@ -367,6 +399,10 @@ class BulkBucket:
             policy,
             lambda: self._session.send(method, path, timeout=policy.timeout, **request),
         )
+
+
+def _bucket_path(name: str) -> str:
+    return f"{_API}/b/{quote(name, safe='')}"
 
 
 def _described(key: str, crc32c: int | None = None) -> dict[str, Any]:
