@@ -75,7 +75,7 @@ class StateDirectory:
 def claim(path: Path) -> StateDirectory:
     """Claim the directory, created when it does not exist; raises ServeError."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _create(path)
         foreign = {entry.name for entry in path.iterdir()} - {"lock"}
         if foreign and not (path / MARKER).is_file():
             raise ServeError(f"{path} holds something else; choose another directory", 80)
@@ -115,6 +115,14 @@ def synchronize(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _create(path: Path) -> None:
+    """Make a directory and those above it, each durable; raises OSError."""
+    missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+    for directory in reversed(missing):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        synchronize(directory.parent)
 
 
 def _lock(path: Path) -> int:

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
+from tpuctl.durable_directories import make_durable, sync_directory
 from tpuctl.errors import DamagedStateError, LocalIOError, RefusedError, UsageError
 
 SCHEMA = 1
@@ -129,7 +130,7 @@ def create_private(path: Path, data: bytes) -> None:
 
 def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_durable(path.parent, 0o700)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -137,6 +138,7 @@ def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             publish(Path(name))
+            sync_directory(path.parent)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from tpuctl.durable_directories import make_durable
 from tpuctl.errors import (
     IntegrityError,
     LocalIOError,
@@ -29,7 +30,6 @@ from tpuctl.store.durable_files import (
     ChecksumFiles,
     StoreLock,
     TemporaryFiles,
-    make_durable,
     next_generation,
     read_at,
     remove,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import google_crc32c
 
+from tpuctl.durable_directories import sync_directory
 from tpuctl.errors import LocalIOError, LockedError
 from tpuctl.store.buffers import Buffers
 from tpuctl.store.crc32c_base64 import encode_crc32c
@@ -206,14 +207,6 @@ def read_at(descriptor: int, start: int, buffer: memoryview) -> int:
     return filled
 
 
-def make_durable(directory: Path) -> None:
-    """Make a directory and those above it, and sync the entry of each new one."""
-    missing = [each for each in (directory, *directory.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(exist_ok=True)
-        sync_directory(each.parent)
-
-
 def remove(path: Path, *, within: Path) -> None:
     """Unlink a file and the directories that became empty; what is gone stays gone."""
     path.unlink()
@@ -223,12 +216,3 @@ def remove(path: Path, *, within: Path) -> None:
             if directory == within:
                 return
             directory.rmdir()
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -43,7 +43,13 @@ def others() -> list[str]:
 def test_it_holds_what_training_programs_import_and_no_more(zipped):
     names = zipfile.ZipFile(zipped).namelist()
     rooms = {name.split("/")[1] for name in names}
-    modules = {"__init__.py", "errors.py", "network_policy.py", "page_tokens.py"}
+    modules = {
+        "__init__.py",
+        "durable_directories.py",
+        "errors.py",
+        "network_policy.py",
+        "page_tokens.py",
+    }
     assert rooms == {*modules, "store", "checkpoint"}
     assert {"tpuctl/store/__init__.py", "tpuctl/checkpoint/checkpointer.py"} <= set(names)
     for name in set(names) - {"tpuctl/__init__.py"}:

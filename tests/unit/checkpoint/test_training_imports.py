@@ -15,6 +15,7 @@ import tpuctl.checkpoint
 PACKAGE = Path(tpuctl.__file__).parent
 SHIPPED = ("checkpoint", "store")
 FILES = [
+    PACKAGE / "durable_directories.py",
     PACKAGE / "errors.py",
     PACKAGE / "network_policy.py",
     PACKAGE / "page_tokens.py",
@@ -133,7 +134,10 @@ def later_indexes(tree: ast.Module) -> Iterator[str]:
 
 def other_packages(tree: ast.Module) -> Iterator[str]:
     """Imports beside the standard library, what is shipped, and the five packages."""
-    ours = {f"tpuctl.{room}" for room in (*SHIPPED, "errors", "network_policy", "page_tokens")}
+    ours = {
+        f"tpuctl.{room}"
+        for room in (*SHIPPED, "durable_directories", "errors", "network_policy", "page_tokens")
+    }
     for module, name in imported(tree):
         whole = f"{module}.{name}" if module in ("google", "tpuctl") else module
         is_known = whole.split(".")[0] in sys.stdlib_module_names or whole == "tpuctl.__version__"

@@ -33,7 +33,7 @@ def _sources() -> Iterator[tuple[str, str]]:
     """Names below the package, and what they hold."""
     package = resources.files("tpuctl")  # of a room, this would import numpy
     yield "__init__.py", INIT
-    for name in ("errors.py", "network_policy.py", "page_tokens.py"):
+    for name in ("durable_directories.py", "errors.py", "network_policy.py", "page_tokens.py"):
         yield name, package.joinpath(name).read_text("utf-8")
     for room in PACKAGES:
         yield from ship.python_files(package.joinpath(room), room)

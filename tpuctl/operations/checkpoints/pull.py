@@ -14,6 +14,7 @@ from shlex import quote
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import Commit, StoredObject
 from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
+from tpuctl.durable_directories import make_durable, sync_directory
 from tpuctl.errors import (
     ConflictError,
     IntegrityError,
@@ -36,7 +37,6 @@ from tpuctl.operations.stage.plan.names import UNFINISHED, folder_prefix, split_
 from tpuctl.operations.stage.plan.pull_plan import plan_pull
 from tpuctl.store import Entry, Store, open_store
 from tpuctl.store.crc32c_base64 import decode_crc32c
-from tpuctl.store.durable_files import make_durable, sync_directory
 from tpuctl.store.gcs.bulk import BulkBucket
 
 _ANOTHER = "name another directory"

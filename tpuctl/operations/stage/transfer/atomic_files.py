@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tpuctl.agent.data import target_tree
+from tpuctl.durable_directories import make_durable
 from tpuctl.errors import LocalIOError, LockedError
 from tpuctl.models.transfer import FileIdentity
 from tpuctl.operations.stage.transfer.pool import to_tpuctl_error
-from tpuctl.store.durable_files import make_durable
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _JOURNAL = ".ranges"
