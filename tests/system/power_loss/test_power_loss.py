@@ -21,9 +21,12 @@ import numpy as np
 import pytest
 
 from localsim.clock import Clock
+from localsim.cloud.cloud import Cloud
+from localsim.cloud.db.database import open_database
 from localsim.cloud.objects.listing import ListQuery
 from localsim.cloud.objects.storage_model import ObjectKey
 from localsim.cloud.objects.store import ObjectStore
+from localsim.cloud.scenario.scenario import Scenario
 from system.power_loss.crash_states import (
     CrashState,
     History,
@@ -255,8 +258,8 @@ def test_a_pulled_file_is_whole(simulator, tmp_path, count):
     assert failures(history, tmp_path, count, files, check) == []
 
 
-def post(url: str, data: bytes) -> dict:
-    request = urllib.request.Request(url, data, {"Content-Type": "application/octet-stream"})
+def post(url: str, data: bytes, kind: str = "application/octet-stream") -> dict:
+    request = urllib.request.Request(url, data, {"Content-Type": kind})
     with urllib.request.urlopen(request) as reply:
         return json.load(reply)
 
@@ -266,12 +269,24 @@ BODIES = [
 ]
 
 
+NODE = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+REQUEST = {
+    "tpu": {"nodeSpec": [{"nodeId": "n", "node": NODE}]},
+    "queueingPolicy": {"validAfterDuration": "3600s"},
+}
+
+
 def upload(simulator: TracedSimulator) -> None:
-    """Write two objects in turn, and say to the server what was answered."""
+    """Write two objects in turn, ask for a slice each time, and say what was answered."""
+    line = simulator.line
+    parent = f"projects/{line['project']}/locations/{line['zone']}"
+    REQUEST["tpu"]["nodeSpec"][0]["parent"] = parent
+    requests = f"{line['tpu_rest']}/v2alpha1/{parent}/queuedResources?queuedResourceId"
     for number, body in enumerate(BODIES):
         post(f"{simulator.storage}{number % 2}", body)
+        post(f"{requests}=q{number}", json.dumps(REQUEST).encode(), "application/json")
         with contextlib.suppress(urllib.error.HTTPError):
-            urllib.request.urlopen(f"{simulator.line['storage']}/power-loss-mark-{number};")
+            urllib.request.urlopen(f"{line['storage']}/power-loss-mark-{number};")
 
 
 @pytest.fixture(scope="module")
@@ -283,23 +298,18 @@ def served(simulator) -> History:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_an_object_that_localsim_acknowledged_is_there(simulator, served, tmp_path, count):
-    def objects(place: Path) -> object:
-        bucket, state = simulator.line["bucket"], place / "local" / "local"
+    def contents(place: Path) -> object:
+        state = place / "local" / "local"
         if not state.exists():
-            return {}
-        store = ObjectStore(state / "storage", Clock())
-        try:
-            store.ensure_bucket("p", bucket, {})
-            return {
-                stored.name: body_of(store, ObjectKey(bucket, stored.name))
-                for stored in store.list(bucket, ListQuery()).items
-            }
-        finally:
-            store.close()
+            return {}, []
+        return objects(simulator, state), requests(simulator, state)
 
-    def check(bodies: object, acknowledged: tuple[str, ...]) -> str | None:
-        if not isinstance(bodies, dict):
-            return repr(bodies)
+    def check(found: object, acknowledged: tuple[str, ...]) -> str | None:
+        if not isinstance(found, tuple):
+            return repr(found)
+        bodies, names = found
+        if missing := {f"q{mark}" for mark in acknowledged} - set(names):
+            return f"requests {missing} are lost"
         for name in ("0", "1"):
             written = [number for number in range(len(BODIES)) if number % 2 == int(name)]
             newest = max((int(mark) for mark in acknowledged if int(mark) in written), default=-1)
@@ -308,7 +318,28 @@ def test_an_object_that_localsim_acknowledged_is_there(simulator, served, tmp_pa
                 return f"object {name} is older than {newest}, or torn"
         return None
 
-    assert failures(served, tmp_path, count, objects, check) == []
+    assert failures(served, tmp_path, count, contents, check) == []
+
+
+def objects(simulator: TracedSimulator, state: Path) -> dict[str, bytes]:
+    bucket = simulator.line["bucket"]
+    store = ObjectStore(state / "storage", Clock())
+    try:
+        store.ensure_bucket("p", bucket, {})
+        return {
+            stored.name: body_of(store, ObjectKey(bucket, stored.name))
+            for stored in store.list(bucket, ListQuery()).items
+        }
+    finally:
+        store.close()
+
+
+def requests(simulator: TracedSimulator, state: Path) -> list[str]:
+    project, zone = simulator.line["project"], simulator.line["zone"]
+    with contextlib.closing(open_database(state / "state.sqlite")) as connection:
+        cloud = Cloud(connection, Clock(), project=project, project_number=1, scenario=Scenario())
+        page = cloud.list_queued_resources(f"projects/{project}/locations/{zone}")
+        return [request.name.rpartition("/")[2] for request in page.items]
 
 
 def body_of(store: ObjectStore, key: ObjectKey) -> bytes:
