@@ -5,5 +5,6 @@ from tpuctl.cli.shell.options import Noun
 app = Noun("List, verify, copy and prune checkpoints, tpuctl's and others'.")
 
 app.verb_in("list", "checkpoint.list:list_checkpoints")
-for verb in ("describe", "verify", "pull", "prune", "pin", "seal", "advise"):
+app.verb_in("push", "checkpoint.copy:push")
+for verb in ("describe", "verify", "pull", "copy", "prune", "pin", "seal", "advise"):
     app.verb_in(verb, f"checkpoint.{verb}:{verb}")

@@ -5,46 +5,35 @@ directory of that name for complete. A step of tpuctl then gets a COMMIT with th
 files.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 
-from tpuctl.checkpoint.format import layout
-from tpuctl.checkpoint.format.commit_schema import Commit, StoredObject
-from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
 from tpuctl.durable_directories import make_durable, sync_directory
 from tpuctl.errors import (
     ConflictError,
-    IntegrityError,
-    LocalIOError,
-    NoCheckpointError,
-    NotFoundError,
-    PartialFailureError,
     RefusedError,
-    TpuctlError,
     TransientError,
     UsageError,
 )
 from tpuctl.models.transfer import TransferPlan, TransferScope
 from tpuctl.operations.checkpoints.foreign import seal_record
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
-from tpuctl.operations.checkpoints.step_view import StepState
-from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, OwnStep, has_gone
+from tpuctl.operations.checkpoints.step_copies import (
+    ANOTHER,
+    commit_copy,
+    commit_of,
+    find_same_commit,
+    refuse_bad,
+)
+from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, OwnStep
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.operations.stage.plan.names import UNFINISHED, folder_prefix, split_url
 from tpuctl.operations.stage.plan.pull_plan import plan_pull
 from tpuctl.store import Entry, Store, open_store
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket
-
-_ANOTHER = "name another directory"
-_RERUN = "run the same command again: what is there is not fetched twice"
-_HINTS: dict[type[TpuctlError], str] = {
-    LocalIOError: "see that DEST has room and may be written, then run the same command again",
-    RefusedError: _ANOTHER,
-}
 
 
 @dataclass(frozen=True)
@@ -70,15 +59,15 @@ def plan_step_pull(
     Raises IntegrityError and NoCheckpointError for a step that is not good, ConflictError when
     another one of its name is in the directory, RefusedError, TransientError.
     """
-    _refuse_bad(step)
+    refuse_bad(step)
     if isinstance(step, OwnStep):
-        _refuse_other_commit(step, open_store(str(directory)))
+        find_same_commit(step, open_store(str(directory)))
     final = directory / step.view.name
     is_there = final.exists()
     aside = directory / f"{UNFINISHED}{step.view.name}"
     plan = _plan_objects(step, final if is_there else aside, bulk, checksums)
     if is_there and plan.to_send and not isinstance(step, OwnStep):
-        raise ConflictError(f"{final} is there, and is not this step", hint=_ANOTHER)
+        raise ConflictError(f"{final} is there, and is not this step", hint=ANOTHER)
     return StepPull(step, directory, plan)
 
 
@@ -92,38 +81,6 @@ def source_bucket(survey: DirectorySurvey, typed: str) -> str:
     return split_url(survey.place.url)[0]
 
 
-@contextmanager
-def explain_failures() -> Iterator[None]:
-    """Add to an error without a hint what to do about it."""
-    try:
-        yield
-    except TpuctlError as error:
-        error.hint = error.hint or _HINTS.get(type(error), _RERUN)
-        raise
-
-
-def refuse_missing(
-    wanted: StepPull, errors: Sequence[TpuctlError], warn: Callable[[str], object]
-) -> None:
-    """Raise when objects could not be fetched; `warn` is told why when others could.
-
-    NotFoundError when the step was deleted meanwhile, the first error when nothing was fetched,
-    else PartialFailureError.
-    """
-    if not errors:
-        return
-    if has_gone(wanted.step):
-        raise NotFoundError(f"step {wanted.step.view.handle} was deleted while it was fetched")
-    if len(errors) == len(wanted.plan.transfers):
-        raise errors[0]
-    for error in errors:
-        warn(str(error))
-    raise PartialFailureError(
-        f"{len(errors)} of {len(wanted.plan.to_send)} objects failed: there is no step yet",
-        hint=_RERUN,
-    )
-
-
 def complete(wanted: StepPull) -> None:
     """Give the step its name, and COMMIT or seal, once every object was fetched.
 
@@ -132,18 +89,9 @@ def complete(wanted: StepPull) -> None:
     _take_name(wanted)
     store = open_store(str(wanted.directory))
     if isinstance(wanted.step, OwnStep):
-        _commit(wanted.step, store)
+        commit_copy(wanted.step, store)
     else:
         _copy_seal(wanted.step, store)
-
-
-def _refuse_bad(step: FoundStep) -> None:
-    view = step.view
-    hint = f"run: tpuctl checkpoint list {quote(step.store.url)}"
-    if view.state == StepState.CORRUPT:
-        raise IntegrityError(f"step {view.handle} is CORRUPT: {view.reason}", hint=hint)
-    if view.state == StepState.PARTIAL:
-        raise NoCheckpointError(f"step {view.handle} is not complete", hint=hint)
 
 
 def _plan_objects(
@@ -156,7 +104,7 @@ def _plan_objects(
     transfers = [each for each in plan.transfers if each.key in versions]
     refused = [each for each in plan.refusals if each.name in versions]
     if refused:
-        raise RefusedError(f"{refused[0].name}: {refused[0].why}", hint=_ANOTHER)
+        raise RefusedError(f"{refused[0].name}: {refused[0].why}", hint=ANOTHER)
     seen = {each.key: (each.generation, each.crc32c) for each in transfers}
     for key, entry in versions.items():
         if seen.get(key) != (entry.generation, decode_crc32c(entry.crc32c)):
@@ -169,60 +117,9 @@ def _plan_objects(
 def _objects(step: FoundStep) -> Sequence[Entry]:
     """The objects of the step that a reader needs."""
     if isinstance(step, OwnStep):
-        paths = {each.path for each in _commit_of(step).objects}
+        paths = {each.path for each in commit_of(step).objects}
         return [each for each in step.step.entries if each.key in paths]
     return step.entries
-
-
-def _commit_of(step: OwnStep) -> Commit:
-    if step.step.commit is None:
-        raise NoCheckpointError(f"step {step.view.handle} is not complete")
-    return step.step.commit
-
-
-def _refuse_other_commit(step: OwnStep, store: Store) -> Entry | None:
-    """The COMMIT object at the destination, or None. Raises ConflictError for another step's."""
-    key = layout.commit_key(step.step.step)
-    entry = store.head(key)
-    if entry is None:
-        return None
-    try:
-        commit = decode_commit(store.get_range(key, generation=entry.generation))
-    except (IntegrityError, NotFoundError):
-        return entry
-    if _without_generations(commit) != _without_generations(_commit_of(step)):
-        raise ConflictError(f"{store.url} has another step {commit.step}", hint=_ANOTHER)
-    return entry
-
-
-def _without_generations(commit: Commit) -> Commit:
-    """The commit without the generations, which differ between copies of a step."""
-    return replace(commit, objects=tuple(replace(each, generation=0) for each in commit.objects))
-
-
-def _commit(step: OwnStep, store: Store) -> None:
-    """The step's COMMIT with the generations that its files have here."""
-    replaced = _refuse_other_commit(step, store)
-    commit = _commit_of(step)
-    key = layout.commit_key(commit.step)
-    files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
-    here = replace(commit, objects=tuple(_local_object(each, files) for each in commit.objects))
-    data = encode_commit(here)
-    if step.step.is_unverified and step.step.committed is not None:
-        # A copy is as good as what it was made of: it keeps the generations that nobody has seen.
-        data = step.store.get_range(key, generation=step.step.committed.generation)
-    if replaced is None or store.get_range(key, generation=replaced.generation) != data:
-        store.put_if_generation(key, data, replaced.generation if replaced else 0)
-
-
-def _local_object(stored: StoredObject, files: Mapping[str, Entry]) -> StoredObject:
-    """The object as it is here; what was fetched has been verified."""
-    entry = files.get(stored.path)
-    if entry is None or entry.size_bytes != stored.size_bytes:
-        raise IntegrityError(
-            f"{stored.path} is not what was fetched", hint="run the same command again"
-        )
-    return replace(stored, generation=entry.generation)
 
 
 def _take_name(wanted: StepPull) -> None:
@@ -235,7 +132,7 @@ def _take_name(wanted: StepPull) -> None:
         aside.rename(final)
     except OSError as error:
         raise ConflictError(
-            f"{final} is there meanwhile: {error.strerror}", hint=_ANOTHER
+            f"{final} is there meanwhile: {error.strerror}", hint=ANOTHER
         ) from error
     sync_directory(wanted.directory)
 

@@ -112,8 +112,8 @@ def test_a_step_that_is_deleted_meanwhile_is_said_and_is_no_corruption(
     assert (result.code, result.err.splitlines()[-2:]) == (
         10,
         [
-            "error: step 20 was deleted while it was fetched",
-            "hint: run the same command again: what is there is not fetched twice",
+            "error: step 20 was deleted while it was copied",
+            "hint: run the same command again: what is there is not copied twice",
         ],
     )
 
@@ -121,7 +121,7 @@ def test_a_step_that_is_deleted_meanwhile_is_said_and_is_no_corruption(
 @pytest.mark.parametrize(
     ("spoil", "code", "hint"),
     [
-        (lambda here: here.write_text(""), 60, "see that DEST has room and may be written"),
+        (lambda here: here.write_text(""), 60, "see that there is room"),
         (lambda here: _link(here / STEP_NAME.format(20)), 80, "name another directory"),
     ],
 )
