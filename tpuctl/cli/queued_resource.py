@@ -71,11 +71,14 @@ def create(runtime: Runtime, name: Name) -> None:
         runtime.output.warn(warning)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
     with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
-        accepted = queued_resources.create(
+        filed = queued_resources.create(
             runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
         )
     _add_interrupt_note(runtime, name, node.zone, _price(node, count))
-    runtime.output.items([accepted(Patience(sleep=runtime.sleep))], COLUMNS)
+    if filed.was_there:
+        said = f"queued resource {name!r} exists already, as it is asked for: going on with it"
+        runtime.output.note(said)
+    runtime.output.items([filed.accepted(Patience(sleep=runtime.sleep))], COLUMNS)
 
 
 @app.verb("list")
@@ -139,7 +142,8 @@ def delete(
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
     done = queued_resources.delete(runtime.tpu, request)
-    runtime.on_interrupt.append(f"the deletion of {what} goes on")
+    again = f"tpuctl qr delete {name} --zone {request.zone} --yes"
+    runtime.on_interrupt.append(f"the deletion of {what} goes on; wait for it: {again}")
     if not no_wait:
         with show_spinner(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
@@ -191,9 +195,14 @@ def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterato
 
 def _add_interrupt_note(runtime: Runtime, name: str, zone: str, usd: Usd | None) -> None:
     """Say on an interrupt that the request goes on, its price, and what ends it."""
-    end = f"tpuctl qr delete {name} --force --zone {zone}"
+    wait, end = (
+        f"tpuctl qr wait {name} --zone {zone}",
+        f"tpuctl qr delete {name} --force --zone {zone}",
+    )
     price = f" at {usd} USD/h when ACTIVE" if usd else ""
-    runtime.on_interrupt.append(f"queued resource {name!r} goes on{price}; end it with: {end}")
+    runtime.on_interrupt.append(
+        f"queued resource {name!r} goes on{price}; wait for it: {wait}; end it with: {end}"
+    )
 
 
 def _nodes(request: QueuedResource) -> str:

@@ -148,6 +148,8 @@ class Node:
     maintenance: Maintenance | None = None
     network: str = ""
     subnetwork: str = ""
+    internal_ips: bool = False
+    """Its workers were asked for without external addresses."""
     service_account: str = ""
     scopes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ GRAMMAR = """\
 METHOD: CODE [xN] [after call M]          GetNode: UNAVAILABLE x2 after call 3
 METHOD: latency TIME [xN] [after call M]  CreateNode: latency 2s
 METHOD: reset [xN] [after call M]         ListNodes: reset x1
+METHOD: lost answer [xN] [after call M]   CreateNode: lost answer x1
 worker NODE/INDEX: never boots            worker train-*/2: never boots
 worker NODE/INDEX: killed                 worker train/2: killed
 worker NODE/INDEX: hangs                  worker train/2: hangs
@@ -125,6 +126,8 @@ def _effect(text: str, what: str) -> FaultEffect:
     word, _, argument = what.partition(" ")
     if word == "latency":
         return FaultEffect(latency_s=_time_s(text, argument.strip()))
+    if what == "lost answer":
+        return FaultEffect(loses_answer=True)
     if argument:
         raise _wrong(text, "GetNode")
     if word == "reset":

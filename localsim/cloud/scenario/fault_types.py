@@ -27,11 +27,16 @@ class FaultEffect:
     """The refusal that the client gets."""
     reset: bool = False
     """Whether the connection is dropped without a word."""
+    loses_answer: bool = False
+    """Whether it is dropped after the call has had its effect."""
 
     def __add__(self, other: "FaultEffect") -> "FaultEffect":
         """Join two effects: the latencies add up, the first refusal counts."""
         return FaultEffect(
-            self.latency_s + other.latency_s, self.code or other.code, self.reset or other.reset
+            self.latency_s + other.latency_s,
+            self.code or other.code,
+            self.reset or other.reset,
+            self.loses_answer or other.loses_answer,
         )
 
 

@@ -69,4 +69,7 @@ async def answer_call(cloud_port: CloudPort, method: Method, request: Callable[[
         cloud.require_enabled()
         return method.run(cloud, message)
 
-    return await cloud_port.run(answer)
+    reply = await cloud_port.run(answer)
+    if fault is not None and fault.loses_answer:
+        raise ConnectionDroppedError
+    return reply

@@ -48,6 +48,16 @@ def listed_nodes(messages: Any) -> Iterator[ListedNode]:
 def node(message: Any) -> Node:
     """The node that a Node message describes."""
     zone, name = zone_and_id(message.name)
+    return _node(message, zone, name)
+
+
+def requested_node(message: Any) -> Node:
+    """A node as the request that a QueuedResource message describes asks for it."""
+    zone, name = zone_and_id(message.name)
+    return _node(message.tpu.node_spec[0].node, zone, name)
+
+
+def _node(message: Any, zone: str, name: str) -> Node:
     return Node(
         name=name,
         zone=zone,
@@ -67,6 +77,7 @@ def node(message: Any) -> Node:
         symptoms=tuple(map(_symptom, message.symptoms)),
         network=message.network_config.network,
         subnetwork=message.network_config.subnetwork,
+        internal_ips=not message.network_config.enable_external_ips,
         service_account=message.service_account.email,
         scopes=tuple(message.service_account.scope),
         tags=tuple(message.tags),

@@ -38,6 +38,8 @@ class CallSubject:
     """What to do where nothing better is known."""
     usage: str | None = None
     """The same, where what was asked is wrong in itself."""
+    unknown_hint: str | None = None
+    """What to do after a reply that was lost, where that is something else."""
     slices: int = 1
     network: str = ""
     subnetwork: str = ""

@@ -52,7 +52,7 @@ def translate_errors(about: CallSubject | str, *, changes: bool = False) -> Iter
         found = error_for(status, asked)
         if changes and error.code() in AMBIGUOUS:
             text = f"{str(found).rstrip('.')} (it may have been done all the same)"
-            found = OutcomeUnknownError(text, hint=asked.hint)
+            found = OutcomeUnknownError(text, hint=asked.unknown_hint or asked.hint)
         raise found from error
 
 

@@ -150,6 +150,10 @@ class TpuApi:
             return rest.get_queued_resource(f"{self._parent(zone)}/queuedResources/{name}")
         return replace(request, provisioning=Provisioning.UNKNOWN)
 
+    def requested_node(self, zone: str, name: str) -> Node:
+        """The node that a request asks for, the first of several; raises NotFoundError."""
+        return decode.requested_node(self._call("GetQueuedResource", zone, name, V2ALPHA1))
+
     def flex_starts(self, zone: str = ALL_ZONES) -> frozenset[tuple[str, str]] | None:
         """Zone and name of the requests that are flex-start; None where JSON cannot be asked."""
         if self.rest is None:
@@ -230,6 +234,8 @@ class TpuApi:
             node.accelerator_type,
             "" if node.provisioning == Provisioning.ON_DEMAND else f" --{node.provisioning}",
             hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
+            unknown_hint="run the same command again: it goes on with what was made; or look: "
+            f"tpuctl {noun} describe {name} --zone {node.zone}",
             usage=f"run: tpuctl {noun} create --help",
             slices=slices,
             network=node.network or "",

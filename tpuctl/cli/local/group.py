@@ -205,6 +205,7 @@ def fault(
         GetNode: UNAVAILABLE x2 after call 3    the 4th and 5th call are refused
         CreateNode: latency 2s                  every call takes longer
         ListNodes: reset x1                     the connection is dropped
+        CreateNode: lost answer x1              the same, after the node was created
         worker NODE/2: never boots
         worker NODE/2: killed                   down until it is started or repaired
         worker NODE/2: hangs

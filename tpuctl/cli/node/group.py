@@ -33,13 +33,15 @@ def create(
     quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
     with slices.note_possible_request(runtime, f"node {name!r}", look):
-        ready = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
-    slices.add_interrupt_note(runtime, spec, f"tpuctl node delete {name} --zone {spec.zone}")
+        made = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    slices.add_interrupt_note(runtime, spec)
+    if made.was_there:
+        runtime.output.note(f"node {name!r} exists already, as it is asked for: going on with it")
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
     with show_spinner(runtime, f"creating node {name}"):
-        node = ready(Patience(timeout, runtime.sleep))
+        node = made.ready(Patience(timeout, runtime.sleep))
     runtime.output.items([node], COLUMNS)
 
 
@@ -84,7 +86,8 @@ def delete(
     what = f"node {name!r}{others}{owner} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({price} USD/h)?", yes=yes)
     done = lifecycle.delete(runtime.tpu, planned)
-    runtime.on_interrupt.append(f"the deletion of {what} goes on")
+    again = f"tpuctl node delete {name} --zone {planned.node.zone}"
+    runtime.on_interrupt.append(f"the deletion of {what} goes on; wait for it: {again} --yes")
     if not no_wait:
         done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
@@ -136,7 +139,7 @@ def wait(runtime: Runtime, name: NodeName, timeout: Timeout = None) -> None:
     patience = Patience(timeout, runtime.sleep)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     (node,) = with_flex_start(runtime.tpu, [node])
-    slices.add_interrupt_note(runtime, node, f"tpuctl node delete {name} --zone {node.zone}")
+    slices.add_interrupt_note(runtime, node)
     states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
     last = show_states(runtime, "node", states)
     runtime.output.items(with_flex_start(runtime.tpu, [last] if last else []), COLUMNS)
@@ -146,7 +149,7 @@ def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wai
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     done = turn(runtime.tpu, runtime.context.zone, name)
     if doing == "starting":
-        slices.add_interrupt_note(runtime, node, f"tpuctl node stop {name} --zone {node.zone}")
+        slices.add_interrupt_note(runtime, node, end="stop")
     else:
         runtime.on_interrupt.append(f"{doing} node {name!r} goes on")
     if no_wait:

@@ -161,11 +161,14 @@ def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[
     runtime.on_interrupt.remove(told)
 
 
-def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str) -> None:
-    """Say on an interrupt that the node goes on, its price, and what ends it."""
+def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str = "delete") -> None:
+    """Say on an interrupt that the node goes on, its price, how to wait for it and to end it."""
     usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
     price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
-    runtime.on_interrupt.append(f"node {spec.name!r} goes on{price}; end it with: {end}")
+    verbs = [f"tpuctl node {verb} {spec.name} --zone {spec.zone}" for verb in ("wait", end)]
+    runtime.on_interrupt.append(
+        f"node {spec.name!r} goes on{price}; wait for it: {verbs[0]}; end it with: {verbs[1]}"
+    )
 
 
 def _metadata(flags: SliceFlags) -> dict[str, str]:

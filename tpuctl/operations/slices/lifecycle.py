@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tpuctl.api.ssh.keys import Access, with_key
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.errors import (
+    ConflictError,
     NotFoundError,
     PreconditionError,
     PreemptedError,
@@ -18,7 +19,7 @@ from tpuctl.errors import (
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
 from tpuctl.models.quota_holders import QuotaDemand
-from tpuctl.operations.slices import startup_script, wait
+from tpuctl.operations.slices import same_creation, startup_script, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error
 from tpuctl.operations.slices.wait import Patience
@@ -32,6 +33,16 @@ NEXT_STEPS: dict[str, str] = {
     **dict.fromkeys(LOST_STATES, "delete"),
 }
 SETTLED_STATES = frozenset({NodeState.READY, NodeState.STOPPED}) | LOST_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class PendingNode:
+    """A node that is being made."""
+
+    ready: Callable[[Patience], Node]
+    """Waits until it is READY."""
+    was_there: bool
+    """An earlier create of the same specification has asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +78,46 @@ def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutco
         return [startup_script.ScriptOutcome(each.worker_id, unknown) for each in node.workers]
 
 
-def create(
-    api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str
-) -> Callable[[Patience], Node]:
-    """Request a node that lets our key in; returns what waits until the node is READY."""
+def create(api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str) -> PendingNode:
+    """Request a node that lets our key in; what answers the same create already is adopted.
+
+    Raises ConflictError, which lists the differences, where the name is another node's.
+    """
+    spec = same_creation.label_node(spec)
     metadata = with_key(dict(spec.metadata), access)
     if metadata is not None:
         spec = replace(spec, metadata=metadata)
     wanted = QuotaDemand(spec.accelerator_type, spec.zone, spec.provisioning)
-    with name_holders(api, wanted):
-        operation = api.create_node(spec, request_id=request_id)
+    try:
+        with name_holders(api, wanted):
+            operation = api.create_node(spec, request_id=request_id)
+    except ConflictError:
+        return _adopt_node(api, spec)
     about = api.about_creation(NODE, spec.name, spec)
 
     def ready(patience: Patience) -> Node:
         with name_holders(api, wanted):
             return _wait_for_node(api, operation, patience, about)
 
-    return ready
+    return PendingNode(ready, was_there=False)
+
+
+def _adopt_node(api: TpuApi, spec: NodeSpec) -> PendingNode:
+    """What waits for a node that an earlier create of the same specification has made."""
+    same_creation.check_same_node(spec, api.describe_node(spec.zone, spec.name))
+
+    def ready(patience: Patience) -> Node:
+        try:
+            *_, last = until_ready(api, spec.zone, spec.name, patience)
+        except NotFoundError as error:
+            raise PreconditionError(
+                f"node {spec.name!r} went while it was waited for: its creation failed, or "
+                "somebody deleted it",
+                hint="run the same command again",
+            ) from error
+        return last
+
+    return PendingNode(ready, was_there=True)
 
 
 def start(api: TpuApi, zone: str, name: str) -> Callable[[Patience], Node]:
@@ -127,8 +161,13 @@ def plan_deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Node
 
 
 def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
-    """Request the deletion; returns what waits until it is done."""
+    """Request the deletion, unless it goes on already; returns what waits until it is done."""
     zone, name = planned.node.zone, planned.node.name
+    if planned.node.state == NodeState.DELETING:
+        subject = f"the deletion of node {name!r}"
+        return lambda patience: wait.wait_until_gone(
+            lambda: api.get_node(zone, name), patience, subject
+        )
     if planned.request:
         operation = api.delete_queued_resource(zone, planned.request, force=True)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuctl.api.ssh.keys import Access, with_key
@@ -11,6 +11,7 @@ from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import QR, CallSubject, other_zones_hint
 from tpuctl.errors import (
     CapacityError,
+    ConflictError,
     NotFoundError,
     PreconditionError,
     PreemptedError,
@@ -25,7 +26,7 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
 )
 from tpuctl.models.quota_holders import QuotaDemand
-from tpuctl.operations.slices import wait
+from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error
 from tpuctl.operations.slices.wait import Patience
@@ -52,24 +53,65 @@ def find(api: TpuApi, zone: str, name: str) -> QueuedResource:
     raise missing_error("queued resource", name, zone, requests, "tpuctl qr list")
 
 
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request that is being filed."""
+
+    accepted: Callable[[Patience], QueuedResource]
+    """Waits until it is accepted, long before it is ACTIVE."""
+    was_there: bool
+    """An earlier create of the same specification has filed it."""
+
+
 def create(
     api: TpuApi, spec: QueuedResourceSpec, access: Access, *, request_id: str
-) -> Callable[[Patience], QueuedResource]:
-    """File a request; returns what waits until it is accepted, long before it is ACTIVE."""
+) -> PendingRequest:
+    """File a request; what answers the same create already is adopted.
+
+    Raises ConflictError, which lists the differences, where the name is another request's.
+    """
+    spec = same_creation.label_request(spec)
     node = spec.node
     metadata = with_key(dict(node.metadata), access)
     if metadata is not None:
         spec = replace(spec, node=replace(node, metadata=metadata))
     about = api.about_creation(QR, spec.name, node, spec.node_count or 1)
     wanted = QuotaDemand(node.accelerator_type, node.zone, node.provisioning)
-    with name_holders(api, wanted):
-        operation = api.create_queued_resource(spec, request_id=request_id)
+    try:
+        with name_holders(api, wanted):
+            operation = api.create_queued_resource(spec, request_id=request_id)
+    except ConflictError as error:
+        return _adopt_request(api, spec, error)
 
     def accepted(patience: Patience) -> QueuedResource:
         with name_holders(api, wanted):
             return _wait_for_request(api, operation, patience, about, node.provisioning)
 
-    return accepted
+    return PendingRequest(accepted, was_there=False)
+
+
+def _adopt_request(api: TpuApi, spec: QueuedResourceSpec, refusal: ConflictError) -> PendingRequest:
+    """What waits for a request that an earlier create of the same specification has filed."""
+    zone, name = spec.node.zone, spec.name
+    try:
+        found = api.describe_queued_resource(zone, name)
+        node = api.requested_node(zone, name)
+    except NotFoundError:
+        raise refusal from None  # it is the name of the node that is taken
+    same_creation.check_same_request(spec, found, node)
+
+    def accepted(patience: Patience) -> QueuedResource:
+        newest = found
+        for newest in wait.watch_states(
+            lambda: api.get_queued_resource(zone, name),
+            frozenset(QueuedResourceState) - {QueuedResourceState.CREATING},
+            patience,
+            f"queued resource {name!r}",
+        ):
+            _raise_if_ended(newest, api.project)
+        return replace(newest, provisioning=found.provisioning)
+
+    return PendingRequest(accepted, was_there=True)
 
 
 def reset(api: TpuApi, request: QueuedResource) -> Callable[[Patience], QueuedResource]:
@@ -109,7 +151,16 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
 
 
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
-    """Request the deletion of it and its nodes; returns what waits until it is done."""
+    """Request the deletion of it and its nodes, unless it goes on already.
+
+    Returns what waits until it is done.
+    """
+    zone, name = request.zone, request.name
+    if request.state == QueuedResourceState.DELETING:
+        subject = f"the deletion of queued resource {name!r}"
+        return lambda patience: wait.wait_until_gone(
+            lambda: api.get_queued_resource(zone, name), patience, subject
+        )
     operation = api.delete_queued_resource(request.zone, request.name, force=True)
     about = CallSubject(f"delete queued resource {request.name!r}", QR, request.name, request.zone)
     return lambda patience: wait.wait_for_operation(api, operation, patience, about=about)

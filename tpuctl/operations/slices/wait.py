@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import CallSubject
-from tpuctl.errors import DeadlineError
+from tpuctl.errors import DeadlineError, NotFoundError
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource
@@ -56,6 +56,15 @@ def wait_for_operation(
         operation = api.get_operation(operation.name)
     if operation.error:
         raise error_for(operation.error, asked)
+
+
+def wait_until_gone(read: Callable[[], Stateful], patience: Patience, subject: str) -> None:
+    """Return when there is nothing to read any more; raises DeadlineError, naming the subject."""
+    for _ in patience.polls(lambda: f"{subject} is not done"):
+        try:
+            read()
+        except NotFoundError:
+            return
 
 
 def watch_states(

@@ -74,6 +74,7 @@ def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
     assert result.err.splitlines()[-2:] == [
         "error: node 'n1' is still CREATING after 0 s; the work goes on",
         "hint: node 'n1' goes on at 9.71 USD/h when READY; "
+        "wait for it: tpuctl node wait n1 --zone us-west4-a; "
         "end it with: tpuctl node delete n1 --zone us-west4-a",
     ]
     assert tpuctl("node", "wait", "n1").code == 0
@@ -85,6 +86,7 @@ def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
         (
             ("node", "wait", "n1"),
             "node 'n1' goes on at 9.71 USD/h when READY; "
+            "wait for it: tpuctl node wait n1 --zone us-west4-a; "
             "end it with: tpuctl node delete n1 --zone us-west4-a",
         ),
         (("node", "update", "n1", "--labels", "a=b"), "what was asked of node 'n1' goes on"),
@@ -136,7 +138,8 @@ def test_stop_and_start_a_slice_of_one_worker(tpuctl):
 def test_update_changes_labels_and_removes_one(tpuctl):
     tpuctl(*CREATE, "--labels", "team=a,stage=x")
     assert tpuctl("node", "update", "n1", "--labels", "team=b,stage=").code == 0
-    assert tpuctl("node", "describe", "n1", "-o", "json").json["labels"] == {"team": "b"}
+    labels = tpuctl("node", "describe", "n1", "-o", "json").json["labels"]
+    assert labels == {"team": "b", "tpuctl-request": labels["tpuctl-request"]}
 
 
 def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):
@@ -190,13 +193,81 @@ def test_bytes_that_are_not_utf_8_are_refused(tpuctl):
     assert (result.code, result.err) == (2, "error: '\\udcff' is not UTF-8\n")
 
 
-def test_a_duplicate_node_is_a_conflict_and_the_first_is_untouched(tpuctl):
-    tpuctl(*CREATE)
-    before = tpuctl("node", "list").out
+def test_the_same_create_again_goes_on_with_the_node(tpuctl, at_home):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    assert at_home(tpuctl.home, sleep=ctrl_c)(*CREATE).code == 130
     result = tpuctl(*CREATE)
+    assert (result.code, result.out.split("\t")[:4:3]) == (0, ["n1", "READY"])
+    there = "node 'n1' exists already, as it is asked for: going on with it"
+    assert result.err.splitlines()[1:] == [there, "creating node n1"]
+    assert tpuctl("node", "list", "-o", "name").out == "n1\n"
+
+
+def test_another_specification_of_the_same_name_is_a_conflict_with_every_difference(tpuctl):
+    tpuctl(*CREATE, "--labels", "team=a")
+    before = tpuctl("node", "list").out
+    other = ("-t", "v5litepod-4", "--internal-ips", "--description", "mine", "--tags", "x")
+    result = tpuctl("node", "create", "n1", *other, "--metadata", "a=b")
     assert result.code == 11
-    assert "already exists" in result.err
+    assert result.err.splitlines()[-2:] == [
+        "error: node 'n1' exists already with another specification: "
+        "accelerator_type is v5litepod-16, not v5litepod-4; provisioning is spot, not on-demand; "
+        "labels is team=a, not none; internal_ips is false, not true; tags is none, not x; "
+        "description is none, not mine; metadata differs in a",
+        "hint: choose another name, or run: tpuctl node delete n1 --zone us-west4-a",
+    ]
     assert tpuctl("node", "list").out == before
+
+
+def test_a_node_that_another_client_made_alike_is_the_same(tpuctl):
+    tpuctl(*CREATE)
+    assert tpuctl("node", "update", "n1", "--labels", "tpuctl-request=").code == 0
+    assert tpuctl(*CREATE).code == 0
+    assert tpuctl(*CREATE, "--description", "mine").code == 11
+
+
+def test_what_a_lost_answer_has_made_is_found_by_the_next_create(tpuctl):
+    tpuctl("local", "fault", "CreateNode: lost answer x1")
+    result = tpuctl(*CREATE)
+    assert (result.code, result.err.splitlines()[-1]) == (
+        42,
+        "hint: run the same command again: it goes on with what was made; or look: tpuctl node "
+        "describe n1 --zone us-west4-a",
+    )
+    assert tpuctl(*CREATE).code == 0
+    assert tpuctl("node", "list", "-o", "name").out == "n1\n"
+
+
+def test_a_node_that_goes_while_it_is_waited_for_was_not_made(tpuctl, cloud, at_home):
+    tpuctl("local", "fault", "capacity us-west4-a v5litepod-16: 0")
+    tpuctl(*CREATE, "--no-wait")
+    result = tpuctl(*CREATE)
+    assert (result.code, result.err.splitlines()[-2:]) == (
+        12,
+        [
+            "error: node 'n1' went while it was waited for: its creation failed, or somebody "
+            "deleted it",
+            "hint: run the same command again",
+        ],
+    )
+
+
+def test_the_same_delete_again_goes_on_with_the_deletion(tpuctl, at_home):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    tpuctl(*CREATE)
+    result = at_home(tpuctl.home, sleep=ctrl_c)(*DELETE)
+    assert (result.code, result.err.splitlines()[-1]) == (
+        130,
+        "the deletion of node 'n1' in context 'local' goes on; wait for it: "
+        "tpuctl node delete n1 --zone us-west4-a --yes",
+    )
+    result = tpuctl(*DELETE)
+    assert (result.code, result.err) == (0, "deleted node 'n1' in context 'local'\n")
+    assert tpuctl("node", "list").out == ""
 
 
 def test_a_node_in_another_zone_is_found_for_the_hint(tpuctl):

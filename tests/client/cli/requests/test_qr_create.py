@@ -96,6 +96,7 @@ def test_ctrl_c_says_what_goes_on_and_what_ends_it(tpuctl, at_home, argv):
     assert result.code == 130
     assert result.err.endswith(
         "\ninterrupted\nqueued resource 'q1' goes on at 38.40 USD/h when ACTIVE; "
+        "wait for it: tpuctl qr wait q1 --zone us-west4-a; "
         "end it with: tpuctl qr delete q1 --force --zone us-west4-a\n"
     )
 
@@ -108,7 +109,7 @@ def test_ctrl_c_in_a_reset_says_what_goes_on(tpuctl, at_home):
     tpuctl("qr", "wait", "q1")
     result = at_home(tpuctl.home, sleep=ctrl_c)("qr", "reset", "q1", "--yes")
     assert result.code == 130
-    assert "queued resource 'q1' goes on at 19.20 USD/h when ACTIVE; end it with: " in result.err
+    assert "queued resource 'q1' goes on at 19.20 USD/h when ACTIVE; wait for it: " in result.err
 
 
 def test_who_waits_is_told_what_for(tpuctl, at_home):

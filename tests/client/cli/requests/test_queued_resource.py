@@ -60,9 +60,53 @@ def test_a_preempted_request_is_suspended_and_says_so(tpuctl):
     assert tpuctl("node", "list").out == ""
 
 
-def test_a_duplicate_request_is_a_conflict(tpuctl):
+def test_the_same_request_again_goes_on_with_it_and_another_is_a_conflict(tpuctl):
+    window = ("--valid-until-duration", "2h")
+    tpuctl(*CREATE, *window)
+    result = tpuctl(*CREATE, *window)
+    assert (result.code, result.out.split("\t")[0]) == (0, "q1")
+    assert result.err.splitlines()[1:] == [
+        "queued resource 'q1' exists already, as it is asked for: going on with it"
+    ]
+    result = tpuctl(*CREATE, "--node-count", "2", "--best-effort")
+    assert result.code == 2  # --spot and --best-effort
+    result = tpuctl(*CREATE[:-1], "--node-count", "2")
+    assert (result.code, result.err.splitlines()[-2:]) == (
+        11,
+        [
+            "error: queued resource 'q1' exists already with another specification: provisioning "
+            "is spot, not on-demand; node_count is 1, not 2; the window in which it may be granted "
+            "is another",
+            "hint: choose another name, or run: tpuctl qr delete q1 --zone us-west4-a",
+        ],
+    )
+
+
+def test_a_request_that_was_lost_with_its_answer_is_filed_once(tpuctl):
+    tpuctl("local", "fault", "CreateQueuedResource: lost answer x1")
+    assert tpuctl(*CREATE).code == 0  # its request id lets the client ask again
+    assert tpuctl("qr", "list", "-o", "name").out == "q1\n"
+
+
+def test_the_same_create_of_a_failed_request_says_why_it_failed(tpuctl):
+    tpuctl("local", "fault", "quota TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI: 8")
     tpuctl(*CREATE)
-    assert tpuctl(*CREATE).code == 11
+    assert tpuctl("qr", "wait", "q1").code == 30
+    again = tpuctl(*CREATE)
+    assert again.code == 30
+    assert "queued resource 'q1' FAILED: the quota is used up" in again.err
+    assert again.err.splitlines()[-1].startswith("hint: run: tpuctl qr delete q1")
+
+
+def test_the_same_delete_of_a_request_goes_on_with_it(tpuctl, at_home):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    tpuctl(*CREATE)
+    delete = ("qr", "delete", "q1", "--yes")
+    assert at_home(tpuctl.home, sleep=ctrl_c)(*delete).code == 130
+    assert tpuctl(*delete).code == 0
+    assert tpuctl("qr", "list").out == ""
 
 
 def test_an_unknown_request_is_not_found(tpuctl):

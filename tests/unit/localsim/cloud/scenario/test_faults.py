@@ -40,6 +40,7 @@ EVERYWHERE = "projects/demo/locations/-"
         ("CreateNode: latency 2s", MethodFault("CreateNode", FaultEffect(latency_s=2.0))),
         ("*: latency 500ms x1", MethodFault("*", FaultEffect(latency_s=0.5), 1)),
         ("ListNodes: reset x1", MethodFault("ListNodes", FaultEffect(reset=True), 1)),
+        ("* : lost answer x2", MethodFault("*", FaultEffect(loses_answer=True), 2)),
         ("worker train-*/2: never boots", BootFault("train-*", 2)),
         ("worker a/0: killed", WorkerFault("a", 0, WorkerFaultKind.KILLED)),
         ("worker a/1: cut off", WorkerFault("a", 1, WorkerFaultKind.CUT_OFF)),
@@ -68,7 +69,7 @@ def test_the_examples_of_the_grammar_are_of_every_kind():
 def test_every_example_of_the_grammar_is_one():
     tpu, storage = (part.splitlines() for part in GRAMMAR.split("\n\n"))
     rows, storage_rows = tpu[:-1], storage[:-2]
-    assert (len(rows), len(storage_rows)) == (14, 9)
+    assert (len(rows), len(storage_rows)) == (15, 9)
     assert {type(parse(row[42:])) for row in rows} == {
         *(MethodFault, BootFault, WorkerFault, SshKeysDelay),
         *(UnreachableZone, CapacityOverride, QuotaOverride),
