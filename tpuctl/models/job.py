@@ -197,6 +197,11 @@ class WorkerReport:
     message: str = ""
 
 
+UNSEEN_S = 180.0
+"""A request that was never seen may still appear for this long after it was given up: its create is
+tried five times of 30 s by the client."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try of a job: a slice, its workers, and how it ended."""

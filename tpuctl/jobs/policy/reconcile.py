@@ -18,6 +18,7 @@ from tpuctl.jobs.policy.observation import ABSENT, JobObservation
 from tpuctl.jobs.policy.slice_end import AttemptEnd
 from tpuctl.jobs.record.status_text import format_moment, switch_warning, with_event, with_status
 from tpuctl.models.job import (
+    UNSEEN_S,
     Attempt,
     AttemptOutcome,
     AttemptState,
@@ -34,9 +35,6 @@ from tpuctl.models.queued_resource import QueuedResourceState
 
 CONNECT_WARNING_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
-UNSEEN_S = 180.0
-"""A request that was never seen may still appear for this long after it was given up: its create is
-tried five times of 30 s by the client."""
 MAX_REPORTED_REASONS = 3
 """Why a slice is not deleted yet, per job: a text that is another one each time is no news."""
 LINE_CHARS = 500

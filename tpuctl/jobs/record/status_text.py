@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tpuctl.models.job import EventKind, JobEvent, JobRecord, ProofResult, SwitchProof
+from tpuctl.models.job import UNSEEN_S, EventKind, JobEvent, JobRecord, ProofResult, SwitchProof
 
 EVENTS_KEPT = 100
 MINUTE_S, HOUR_S, HALF_A_DAY_S = 60.0, 3600.0, 43200.0
@@ -37,11 +37,28 @@ def with_trouble(record: JobRecord, text: str, now_s: float) -> JobRecord:
 
 def current_status(record: JobRecord, now_s: float) -> str:
     """What people are told of the job, and how long until it goes on by itself."""
+    if record.is_ended and record.unwanted:
+        return f"{record.status_text}; {_teardown_text(record, now_s)}"
     if record.next_s is None or record.is_ended or record.trouble:
         return record.status_text
     wait = format_duration(max(0.0, record.next_s - now_s))
     then = f"; then {record.next_zone} in" if record.next_zone else ", next in"
     return f"{record.why}{then} {wait}"
+
+
+def _teardown_text(record: JobRecord, now_s: float) -> str:
+    """What a job that has ended waits for: slices to go, requests that may still appear."""
+    unseen = [
+        attempt
+        for attempt in record.attempts
+        if attempt.queued_resource in record.unwanted
+        and (attempt.accepted_s, attempt.ready_s, attempt.refusal) == (None, None, "")
+    ]
+    if not unseen:
+        return f"waits until {', '.join(record.unwanted)} is deleted"
+    until_s = max((attempt.ended_s or now_s) + UNSEEN_S for attempt in unseen)
+    names = ", ".join(str(attempt.queued_resource) for attempt in unseen)
+    return f"waits until {format_moment(until_s, now_s)}: {names}, never seen, may still appear"
 
 
 def format_moment(time_s: float, now_s: float) -> str:

@@ -10,7 +10,7 @@ from tpuctl.jobs.leases import heartbeat, lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
-from tpuctl.jobs.record import record_store
+from tpuctl.jobs.record import record_store, status_text
 from tpuctl.jobs.secrets import job_secrets, secret_handover
 from tpuctl.jobs.submit import job_submission
 from tpuctl.jobs.submit.job_submission import default_owner
@@ -163,4 +163,6 @@ def _deadline_error(runtime: JobRuntime, job: JobRecord) -> DeadlineError:
     hint = f"run: tpuctl job wait {job.job_id}"
     if unsupervised_jobs(runtime, [job]):
         hint = f"nobody looks after it; run: {supervisor_command({job.owner})}"
-    return DeadlineError(f"job {job.job_id!r} is still {job.state}: {job.status_text}", hint=hint)
+    is_or = "is still" if not job.is_ended else "is"
+    text = status_text.current_status(job, runtime.now())
+    return DeadlineError(f"job {job.job_id!r} {is_or} {job.state}: {text}", hint=hint)

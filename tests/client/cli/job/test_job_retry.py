@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from client.cli.job.job_records import attempt, job, put, store_of
+from client.cli.job.job_records import T, attempt, job, put, store_of
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.models.job import AttemptState, Checkpoints, JobState
@@ -139,6 +139,25 @@ def test_wait_says_why_and_that_nobody_looks_after_the_job(tpuctl, store):
         f"WAITING: {why}",
         f"error: job 'digits-1' is still WAITING: {why}",
         "hint: nobody looks after it; run: tpuctl supervisor run",
+    ]
+
+
+def test_wait_says_what_an_ended_job_waits_for(tpuctl, store):
+    gap = attempt(outcome=None, ready_s=None, started_s=None, ended_s=T, deleted_s=None)
+    put(store, job(state=JobState.CANCELLED, why="cancelled", attempts=(gap,)))
+    result = tpuctl("job", "wait", "digits-1", "--timeout", "0s")
+    assert (result.code, result.err.splitlines()[0]) == (
+        41,
+        "CANCELLED: cancelled; waits until 15 Jan 08:03Z: digits-1-a1, never seen, "
+        "may still appear",
+    )
+    seen = replace(gap, accepted_s=T)
+    put(store, job("digits-2", state=JobState.CANCELLED, why="cancelled", attempts=(seen,)))
+    result = tpuctl("job", "wait", "digits-2", "--timeout", "0s")
+    waits = "cancelled; waits until digits-1-a1 is deleted"
+    assert result.err.splitlines()[:2] == [
+        f"CANCELLED: {waits}",
+        f"error: job 'digits-2' is CANCELLED: {waits}",
     ]
 
 
