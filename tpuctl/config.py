@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
-from tpuctl.durable_directories import make_durable, sync_directory
+from tpuctl.durable_directories import make_private, sync_directory
 from tpuctl.errors import DamagedStateError, LocalIOError, RefusedError, UsageError
 
 SCHEMA = 1
@@ -130,7 +130,7 @@ def create_private(path: Path, data: bytes) -> None:
 
 def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
     try:
-        make_durable(path.parent, 0o700)
+        make_private(path.parent)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -14,6 +14,11 @@ def make_durable(directory: Path, mode: int = 0o777) -> None:
         sync_directory(each.parent)
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory and those above it, which their owner alone may enter; raises OSError."""
+    make_durable(directory, 0o700)
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable; raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ SUMMARY_KEYS = {
 }
 
 
-def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
+def tpuctl(home: Path, *argv: str, umask: int = -1, **extra: str) -> subprocess.Popen:
     environ = {**os.environ, "TPUCTL_HOME": str(home), **extra}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "tpuctl", *argv],
@@ -36,6 +37,7 @@ def tpuctl(home: Path, *argv: str, **extra: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         env=environ,
+        umask=umask,
     )
 
 
@@ -106,11 +108,25 @@ def test_nothing_is_left(told):
     assert not (home / "local" / "quickstart").exists()
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path):
-    process = tpuctl(tmp_path, "quickstart", "-o", "json")
+def open_to_others(home: Path) -> list[str]:
+    """What another user may enter, read or write; nobody gets below a closed simulator."""
+    simulators = {path for path in home.glob("**/local/*/") if not path.stat().st_mode & 0o077}
+    assert simulators
+    return [
+        f"{path.relative_to(home)} {stat.S_IMODE(path.lstat().st_mode):o}"
+        for path in (home, *home.rglob("*"))
+        if path.lstat().st_mode & 0o077 and simulators.isdisjoint(path.parents)
+    ]
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing_and_nothing_was_open_to_others(tmp_path):
+    home = tmp_path / "data" / "home"
+    process = tpuctl(home, "quickstart", "-o", "json", umask=0)
     for line in process.stderr:
         if "RUNNING" in line:
             before = processes_of(tmp_path)
+            assert open_to_others(home.parent) == []
+            assert {"local", "supervisors"} <= {path.name for path in home.iterdir()}
             process.send_signal(signal.SIGINT)
             break
     assert any("b'localsim'" in each for each in before), before  # what is left would be found
@@ -118,7 +134,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path):
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
     assert processes_of(tmp_path) == []
-    assert not (tmp_path / "local" / "quickstart").exists()
+    assert not (home / "local" / "quickstart").exists()
 
 
 @pytest.fixture(scope="module")

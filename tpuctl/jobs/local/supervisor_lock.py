@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from tpuctl.durable_directories import make_private
 from tpuctl.errors import DeadlineError, LocalIOError, LockedError
 
 PROBE_S = 0.2
@@ -110,7 +111,7 @@ def supervisor_argv(executable: str, context: str) -> Sequence[str]:
 
 def open_private(path: Path, flags: int) -> int:
     """Open a file that only its owner can read, its directory made when needed."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from tpuctl.durable_directories import make_private
 from tpuctl.errors import TransientError
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.secrets.job_secrets import SecretCache
@@ -91,7 +92,7 @@ def _try_send(path: Path, message: bytes) -> bool:
 
 def _bind_socket(path: Path) -> socket.socket:
     """A socket that only its owner can connect to: its directory is private. Raises OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     path.unlink(missing_ok=True)  # of a supervisor that was killed; the lock is ours
     listening = socket.socket(socket.AF_UNIX)
     try:

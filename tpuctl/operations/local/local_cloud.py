@@ -16,6 +16,7 @@ from typing import Any
 
 from tpuctl.api.control import ControlApi
 from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Context
+from tpuctl.durable_directories import make_private
 from tpuctl.errors import (
     ConflictError,
     DeadlineError,
@@ -293,7 +294,7 @@ def _require_same_options(path: Path, options: SimulatorOptions) -> None:
 
 def _start(argv: list[str], log: Path) -> "subprocess.Popen[bytes]":
     try:
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(log.parent)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError as error:
         raise LocalIOError(

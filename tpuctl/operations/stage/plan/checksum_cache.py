@@ -15,6 +15,7 @@ from pathlib import Path
 
 import google_crc32c
 
+from tpuctl.durable_directories import make_private
 from tpuctl.errors import IntegrityError
 from tpuctl.models.transfer import FileIdentity
 
@@ -92,7 +93,7 @@ class ChecksumCache:
     def _open(self) -> None:
         if self._path is None:
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._path.parent)
         if self._path.exists() and self._path.stat().st_size > MAX_FILE_BYTES:
             self._discard()
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
