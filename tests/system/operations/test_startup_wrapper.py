@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tpuctl.errors import UsageError
-from tpuctl.operations.slices import startup_script
-from tpuctl.operations.slices.startup_script import ScriptOutcome, script_outcomes, wrap_script
+from tpuctl.models import startup_script
+from tpuctl.models.startup_script import ScriptOutcome, script_outcomes, wrap_script
 
 PATH = "/computeMetadata/v1/instance/guest-attributes/"
 

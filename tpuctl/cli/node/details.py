@@ -14,8 +14,8 @@ from tpuctl.cli.shell.output import (
     values_of,
 )
 from tpuctl.models.node import LOST_STATES, ListedNode, Node, NodeState
+from tpuctl.models.startup_script import ScriptOutcome
 from tpuctl.operations.slices import cost
-from tpuctl.operations.slices.startup_script import ScriptOutcome
 
 FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
 """Not billed."""

@@ -10,8 +10,9 @@ from tpuctl.cli.shell.options import Row, Verb, flag, option, rows_of
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.models import option_rules
 from tpuctl.models.node import Node, NodeSpec
-from tpuctl.operations.slices import cost, option_rules
+from tpuctl.operations.slices import cost
 from tpuctl.operations.slices.specs import data_disk, node_spec
 
 if TYPE_CHECKING:

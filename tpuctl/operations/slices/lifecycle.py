@@ -16,10 +16,11 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
+from tpuctl.models import startup_script
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
 from tpuctl.models.quota_holders import QuotaDemand
-from tpuctl.operations.slices import same_creation, startup_script, wait
+from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error
 from tpuctl.operations.slices.wait import Patience

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tpuctl import catalog
 from tpuctl.errors import NotFoundError, UsageError
+from tpuctl.models import startup_script
 from tpuctl.models.node import DataDisk, DiskMode, ListedNode, NodeSpec
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
-from tpuctl.operations.slices import startup_script
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

@@ -3,9 +3,10 @@
 import pytest
 
 from tpuctl.errors import UsageError
+from tpuctl.models import option_rules, startup_script
 from tpuctl.models.node import DiskMode, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
-from tpuctl.operations.slices import option_rules, specs, startup_script
+from tpuctl.operations.slices import specs
 
 NOW_S = 1_700_000_000.0
 DISK = "projects/demo/zones/us-west4-a/disks/d"

@@ -1,19 +1,20 @@
 """A startup script whose outcome can be seen: Google runs it and tells nobody how it ended.
 
-The metadata holds a wrapper around it (`startup_script.sh`), which puts the exit code and the last
-lines into the guest attributes of each worker, under `tpuctl/`.
+The metadata holds a wrapper around it (`tpuctl/agent/tools/startup_script.sh`), which puts the exit
+code and the last lines into the guest attributes of each worker, under `tpuctl/`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from itertools import count
-from pathlib import Path
 
 from tpuctl.errors import UsageError
 
 KEY = "startup-script"
 """The metadata key that the guest agent of a worker runs at every boot."""
+TEMPLATE = "tools/startup_script.sh"
 NAMESPACE = "tpuctl"
 EXIT_CODE = f"{NAMESPACE}/startup-script-exit-code"
 OUTPUT = f"{NAMESPACE}/startup-script-output"
@@ -23,7 +24,6 @@ BYTES = 4000
 MOST_BYTES = 256 * 1024 - 4096
 """A metadata value has 256 KiB, the wrapper included."""
 _CODE = re.compile(r"[0-9]{1,3}")
-_TEMPLATE = Path(__file__).with_name("startup_script.sh")
 _MARK = "# tpuctl: runs the script below"
 _CUT_OFF = " \n\v\f\t\r"
 """What the guest agent cuts off in front, so that a script may begin with a line break."""
@@ -57,7 +57,7 @@ def wrap_script(script: str) -> str:
         "BYTES": str(BYTES),
         "SCRIPT": text.removesuffix("\n"),
     }
-    wrapper = _TEMPLATE.read_text("utf-8")
+    wrapper = resources.files("tpuctl.agent").joinpath(TEMPLATE).read_text("utf-8")
     for name, value in values.items():  # the script last: what it says is not looked at
         wrapper = wrapper.replace(f"@{name}@", value)
     return wrapper
