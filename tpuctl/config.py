@@ -28,6 +28,8 @@ REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
 TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
 """Where gcloud looks for the Cloud TPU API."""
+SLICE_DEFAULTS = ("network", "subnetwork", "internal_ips", "service_account")
+"""The settings of a context that are defaults for its slices; absent in the file when not set."""
 RECORD_VARIABLE = "TPUCTL_RECORD"
 """In the environment of tpuctl: the cassette that its calls are added to."""
 
@@ -53,6 +55,16 @@ class Context:
     """Where the limits of quotas are asked for."""
     compute_endpoint: str = GOOGLE_COMPUTE
     """Where the quota of external addresses is asked for."""
+    network: str | None = None
+    """This and the following: what new slices have, unless who asks for them says otherwise."""
+    subnetwork: str | None = None
+    internal_ips: bool = False
+    service_account: str | None = None
+
+    @property
+    def slice_defaults(self) -> dict[str, str | bool]:
+        """What new slices have unless an option of that name, or a job file, says otherwise."""
+        return {name: value for name in SLICE_DEFAULTS if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +117,11 @@ def save(directory: Path, config: Config) -> None:
         "schema": SCHEMA,
         "current": config.current,
         "contexts": {
-            name: {k: v for k, v in asdict(context).items() if k != "name"}
+            name: {
+                key: value
+                for key, value in asdict(context).items()
+                if key != "name" and (value or key not in SLICE_DEFAULTS)
+            }
             for name, context in sorted(config.contexts.items())
         },
     }
@@ -216,4 +232,14 @@ def _context(name: str, entry: Mapping[str, Any]) -> Context:
             f"context {name!r} has an unknown setting {unknown[0]!r}",
             hint=f"known: {', '.join(sorted(known))}",
         )
-    return Context(name=name, **{key: str(value) for key, value in entry.items()})
+    if not isinstance(entry.get("internal_ips", False), bool):
+        raise UsageError(
+            f"context {name!r}: internal_ips is {entry['internal_ips']!r}",
+            hint="write true or false",
+        )
+    settings: dict[str, Any] = {
+        key: value if isinstance(value, bool) else str(value)
+        for key, value in entry.items()
+        if value is not None
+    }
+    return Context(name=name, **settings)

@@ -72,8 +72,24 @@ def create(
     tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
     tpu_rest_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_TPU_REST,
     storage_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_STORAGE,
+    network: Annotated[
+        str | None, typer.Option(metavar="NETWORK", help="VPC network of new slices.")
+    ] = None,
+    subnetwork: Annotated[
+        str | None, typer.Option(metavar="SUBNETWORK", help="VPC subnetwork of new slices.")
+    ] = None,
+    internal_ips: Annotated[
+        bool, typer.Option("--internal-ips", help="New slices have no external addresses.")
+    ] = False,
+    service_account: Annotated[
+        str | None,
+        typer.Option(metavar="EMAIL", help="Who the workers of new slices are on Google Cloud."),
+    ] = None,
 ) -> None:
-    """Check that a project, zone and bucket can be used, and keep them as a context."""
+    """Check that a project, zone and bucket can be used, and keep them as a context.
+
+    What it says of new slices holds unless an option or the job file says otherwise.
+    """
     check_name(name)
     if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
         raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
@@ -91,6 +107,10 @@ def create(
         storage_endpoint,
         credentials,
         dialer,
+        network=network,
+        subnetwork=subnetwork,
+        internal_ips=internal_ips,
+        service_account=service_account,
     )
     preflight.require_valid(context)
     config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
@@ -122,8 +142,9 @@ def show(runtime: Runtime) -> None:
     is_configured = chosen.value in runtime.config.contexts
     is_down = not is_configured and local_cloud.endpoint_line(runtime.home, chosen.value) is None
     origin = "config.yaml" if is_configured else "local cloud"
-    sources = {"name": chosen.source, **_override_sources(runtime)}
     known = {"name": chosen.value} if is_down else asdict(runtime.context)
+    unset = {name: "default" for name in config.SLICE_DEFAULTS if not known.get(name)}
+    sources = {"name": chosen.source, **unset, **_override_sources(runtime)}
     rows = [
         (field.name, known.get(field.name), sources.get(field.name, origin))
         for field in fields(Context)

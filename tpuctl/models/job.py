@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tpuctl.models import option_rules
+from tpuctl.models.node import Provisioning
+from tpuctl.models.slice_options import SliceOptions
+
 
 class JobState(StrEnum):
     """The state of a job, as `job list` shows it."""
@@ -77,6 +81,13 @@ class Resources:
     use_spot: bool = False
     num_slices: int = 1
     runtime_version: str | None = None
+    options: SliceOptions = SliceOptions()
+
+    @property
+    def provisioning(self) -> Provisioning:
+        """How the slices' capacity is obtained."""
+        tiers = {"spot"} if self.use_spot else self.options.given
+        return option_rules.provisioning(frozenset(tiers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,14 @@ class DataDisk:
 
 
 @dataclass(frozen=True, slots=True)
+class BootDisk:
+    """How the workers' boot disks are encrypted; `kms_key` is the full name of a key."""
+
+    kms_key: str = ""
+    confidential_compute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Symptom:
     """Something wrong that the service noticed on one worker."""
 
@@ -105,6 +113,8 @@ class NodeSpec:
     scopes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     data_disks: tuple[DataDisk, ...] = ()
+    boot_disk: BootDisk | None = None
+    shielded_secure_boot: bool = False
     description: str = ""
     autocheckpoint: bool = False
     reservation: str | None = None

@@ -6,11 +6,15 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
 from tpuctl.errors import UsageError
+from tpuctl.jobs.slices import switch_setup
 from tpuctl.models import startup_script
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, Resources
+from tpuctl.models.slice_options import SliceOptions
 from tpuctl.models.startup_script import ScriptOutcome, script_outcomes, wrap_script
 
 PATH = "/computeMetadata/v1/instance/guest-attributes/"
@@ -23,11 +27,11 @@ class Metadata:
         self.address = f"127.0.0.1:{server.server_address[1]}"
         self.puts = server.puts
 
-    def run(self, tmp_path, script, **environ):
+    def run(self, tmp_path, script="", wrapped="", **environ):
         """Run the wrapped script; the process when it has ended."""
         self.puts.clear()
         path = tmp_path / "startup-script"
-        path.write_text(wrap_script(script))
+        path.write_text(wrapped or wrap_script(script))
         path.chmod(0o700)
         return subprocess.run(
             [str(path)],
@@ -81,6 +85,24 @@ def test_the_script_runs_unchanged_with_its_own_interpreter(metadata, tmp_path):
     )
     assert metadata.run(tmp_path, script).returncode == 0
     assert metadata.told[startup_script.OUTPUT] == "$HOME `x` \\ @END@ é []\n"
+
+
+def test_a_jobs_slice_runs_its_own_script_and_the_switch(metadata, tmp_path):
+    """The switch begins first, and the worker is told how the user's own script ended."""
+    backends = SimpleNamespace(project="p", storage_endpoint="s", bucket="b", key_line="k")
+    options = SliceOptions(startup_script='#!/bin/sh\ncat "$HOME/booted"\nexit 3\n')
+    attempt = Attempt(
+        1, "us-west4-a", "n", AttemptState.WAITING, owned=True, queued_resource="n", worker_count=4
+    )
+    spec = JobSpec("digits", "true", resources=Resources("v5litepod-16", options=options))
+    record = JobRecord("digits-1", spec, "me", 0.0, "us-west4-a", "v5litepod-16")
+    script = switch_setup.slice_metadata(backends, record, attempt)[startup_script.KEY]
+    begins = 'python3 "$dir/switch.py" boot "$dir/switch.json"'
+    assert begins in script
+    noted = script.replace(f"{begins} </dev/null >/dev/null 2>&1 &", 'echo switch >"$HOME/booted"')
+    assert metadata.run(tmp_path, wrapped=noted, HOME=str(tmp_path)).returncode == 3
+    assert metadata.told == {startup_script.EXIT_CODE: "3", startup_script.OUTPUT: "switch\n"}
+    assert (tmp_path / ".tpuctl" / "switch" / "n" / "switch.py").is_file()
 
 
 def test_without_a_shebang_it_is_bash_as_the_guest_agent_has_it(metadata, tmp_path):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tpuctl.api.tpu.versions import Version
-from tpuctl.models.node import NodeSpec, Provisioning
+from tpuctl.models.node import BootDisk, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
 
 
@@ -101,10 +101,23 @@ def _node(spec: NodeSpec) -> dict[str, Any]:
         else None,
         "tags": list(spec.tags),
         "data_disks": [{"source_disk": each.source, "mode": each.mode} for each in spec.data_disks],
+        "boot_disk_config": _boot_disk(spec.boot_disk),
+        "shielded_instance_config": {"enable_secure_boot": True}
+        if spec.shielded_secure_boot
+        else None,
         "description": spec.description,
         "autocheckpoint_enabled": spec.autocheckpoint,
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _boot_disk(disk: BootDisk | None) -> dict[str, Any] | None:
+    if disk is None:
+        return None
+    return {
+        "customer_encryption_key": {"kms_key_name": disk.kms_key},
+        "enable_confidential_compute": disk.confidential_compute,
+    }
 
 
 def _moment(epoch_s: float) -> datetime:

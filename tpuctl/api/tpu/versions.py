@@ -43,6 +43,7 @@ V2ALPHA1 = Version("v2alpha1", "multi_node_params", has_reserved=True)
 
 ONLY_V2ALPHA1: Mapping[str, Callable[[NodeSpec], bool]] = {
     "Node.autocheckpoint_enabled": lambda node: node.autocheckpoint,
+    "Node.boot_disk_config": lambda node: node.boot_disk is not None,
     "QueuedResource.best_effort": lambda node: node.provisioning == Provisioning.BEST_EFFORT,
     "QueuedResource.run_duration": lambda node: node.provisioning == Provisioning.FLEX_START,
 }

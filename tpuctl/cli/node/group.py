@@ -12,9 +12,9 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.models.slice_options import check_labels
 from tpuctl.operations.slices import lifecycle, quota_advice
 from tpuctl.operations.slices.flex_start import with_flex_start
-from tpuctl.operations.slices.specs import check_labels
 from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")

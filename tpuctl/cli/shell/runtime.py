@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuctl import config
 from tpuctl.cli.shell.options import Shared
@@ -183,7 +183,7 @@ class Runtime:
             if name in self.__dict__:
                 getattr(self, name).close()
 
-    def _overrides(self) -> dict[str, str]:
+    def _overrides(self) -> dict[str, Any]:
         asked = {
             "project": self.shared.project or self.environ.get("TPUCTL_PROJECT"),
             "zone": self.shared.zone or self.environ.get("TPUCTL_ZONE"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli.shell.options import Row, Verb, flag, option, rows_of
 from tpuctl.cli.shell.output import Usd
@@ -12,8 +12,9 @@ from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import LocalIOError, UsageError
 from tpuctl.models import option_rules
 from tpuctl.models.node import Node, NodeSpec
+from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, defaults_text
 from tpuctl.operations.slices import cost
-from tpuctl.operations.slices.specs import data_disk, node_spec
+from tpuctl.operations.slices.specs import node_spec
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
@@ -41,6 +42,7 @@ class SliceFlags:
     network: str | None = option("VPC network.", metavar="NETWORK")
     subnetwork: str | None = option("VPC subnetwork.", metavar="SUBNETWORK")
     internal_ips: bool = flag("No external addresses.")
+    no_internal_ips: bool = flag("External addresses, although the context says internal ones.")
     service_account: str | None = option("Who the workers are on Google Cloud.", metavar="EMAIL")
     scopes: str | None = option(
         "What the workers may do as that account; default: all.", metavar="SCOPE,SCOPE"
@@ -52,6 +54,10 @@ class SliceFlags:
         multiple=True,
         default=(),
     )
+    boot_disk: str | None = option(
+        "How the boot disk is encrypted.", metavar="kms-key=KEY,confidential-compute=true"
+    )
+    shielded_secure_boot: bool = flag("Workers are Shielded VMs with secure boot.")
     description: str = option("What it is for.", metavar="TEXT", default="")
     autocheckpoint: bool = flag("Tell the program before maintenance, so that it can save.")
 
@@ -132,6 +138,8 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
         "scopes": items(flags.scopes),
         "tags": items(flags.tags),
         "data_disks": tuple(data_disk(pairs(disk, "--data-disk")) for disk in flags.data_disk),
+        "boot_disk": boot_disk(pairs(flags.boot_disk, "--boot-disk")),
+        **_context_defaults(runtime),
     }
     return node_spec(
         NodeSpec(**{**typed, **parsed}),
@@ -142,15 +150,17 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
 
 
 def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
-    """Print what `count` such slices cost together in an hour."""
+    """Print what `count` such slices cost together in an hour, and what the context decided."""
     price = cost.hourly_price(spec.accelerator_type, spec.zone, spec.provisioning)
     times = f"{count} x " if count > 1 else ""
     what = f"{times}{spec.accelerator_type} {spec.provisioning} in {spec.zone}"
     if price is None:
         runtime.output.note(f"{what}: no public price known")
-        return
-    usd = Usd(price.usd_per_hour * count)
-    runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
+    else:
+        usd = Usd(price.usd_per_hour * count)
+        runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
+    if text := defaults_text(_context_defaults(runtime)):
+        runtime.output.note(text)
 
 
 @contextmanager
@@ -170,6 +180,13 @@ def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str = "de
     runtime.on_interrupt.append(
         f"node {spec.name!r} goes on{price}; wait for it: {verbs[0]}; end it with: {verbs[1]}"
     )
+
+
+def _context_defaults(runtime: "Runtime") -> dict[str, Any]:
+    """What the context decides of the slice, because no option does."""
+    flags = runtime.slice_flags
+    given = flags.given | ({"internal_ips"} if flags.no_internal_ips else set())
+    return applied_defaults(runtime.context.slice_defaults, given)
 
 
 def _metadata(flags: SliceFlags) -> dict[str, str]:

@@ -24,7 +24,7 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
-from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState, Provisioning
+from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 from tpuctl.store import Store
@@ -177,18 +177,24 @@ def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedReso
     runtime_version = wanted.runtime_version or catalog.default_runtime_version(
         record.accelerator_type
     )
-    boot = switch_setup.boot_metadata(backends, record, attempt)
     node = NodeSpec(
         name=attempt.node,
         zone=attempt.zone,
         accelerator_type=record.accelerator_type,
         runtime_version=runtime_version,
-        provisioning=Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND,
-        labels={LABEL: record.job_id},
-        metadata={"ssh-keys": backends.key_line, **boot},
+        provisioning=wanted.provisioning,
+        **{
+            **wanted.options.node_fields,
+            "labels": {**wanted.options.labels, LABEL: record.job_id},
+            "metadata": switch_setup.slice_metadata(backends, record, attempt),
+        },
     )
-    count = attempt.slices if attempt.slices > 1 else None
-    return QueuedResourceSpec(attempt.queued_resource or attempt.node, node, node_count=count)
+    return QueuedResourceSpec(
+        attempt.queued_resource or attempt.node,
+        node,
+        node_count=attempt.slices if attempt.slices > 1 else None,
+        max_run_duration_s=wanted.options.max_run_duration_s,
+    )
 
 
 def _refusal_of(request: QueuedResource) -> SliceRefusal:

@@ -19,11 +19,13 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.jobs.record.status_text import forgotten_price
+from tpuctl.models import startup_script
 from tpuctl.models.job import Attempt, JobRecord, ProofResult, SwitchProof, Teardown
 from tpuctl.store import Store
 
 KEY = "tpuctl/switch"
 SCHEMA = 1
+KEYS = "ssh-keys"
 PATIENCE_S = 15 * 60.0
 """How long nobody looks after the job before its slice may delete itself."""
 INTERVAL_S = 60.0
@@ -38,6 +40,7 @@ _SCRIPT = """\
 #!/bin/bash
 # tpuctl: deletes this slice when its job does not need it and nobody looks after the job.
 # What is there already stays: a disk may be full when the worker boots again.
+(
 dir="${{HOME:-/root}}/.tpuctl/switch/{name}"
 mkdir -p -m 700 "$dir" || exit
 test -s "$dir/switch.py" || cat >"$dir/switch.py" <<'{end}'
@@ -47,6 +50,7 @@ test -s "$dir/switch.json" || cat >"$dir/switch.json" <<'{end}'
 {config}
 {end}
 python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
+)
 """
 
 
@@ -83,19 +87,32 @@ def switch_program() -> str:
     return resources.files("tpuctl.agent").joinpath("tools/deadman_switch.py").read_text("utf-8")
 
 
-def boot_metadata(backends: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
-    """The metadata with which an attempt's slice is requested: the switch runs from its boot on."""
+def slice_metadata(backends: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
+    """The metadata with which an attempt's slice is requested: the user's, our key, both scripts.
+
+    The switch comes first and runs beside the user's script, whose wrapper ends with its exit code.
+    """
+    options = record.spec.resources.options
+    keys = [*options.metadata.get(KEYS, "").splitlines(), backends.key_line]
+    metadata = {**options.metadata, KEYS: "\n".join(line for line in keys if line.strip())}
+    script = _switch_script(backends, record, attempt)
+    if options.startup_script is not None:
+        script += startup_script.wrap_script(options.startup_script)
+    return {**metadata, startup_script.KEY: script} if script else metadata
+
+
+def _switch_script(backends: Backends, record: JobRecord, attempt: Attempt) -> str:
+    """The script that runs the switch from the slice's boot on; empty for a slice without one."""
     found = switch_config(backends, record, attempt)
     if found is None:
-        return {}
+        return ""
     text, told = switch_program(), json.dumps(found)
-    script = _SCRIPT.format(
+    return _SCRIPT.format(
         name=attempt.queued_resource,
         end=next(end for end in map("END_{}".format, count()) if end not in text + told),
         program=text.removesuffix("\n"),
         config=told,
     )
-    return {"startup-script": script}
 
 
 def save_proof(store: Store, proof: SwitchProof, now_s: float) -> None:

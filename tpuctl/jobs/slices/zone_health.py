@@ -56,8 +56,7 @@ def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, Zo
     if backends.quota is None:
         return found
     # What is odd about an answer is advice that could not be had, as one that never came.
-    spot = record.spec.resources.use_spot
-    tier = Provisioning.SPOT if spot else Provisioning.ON_DEMAND
+    tier = record.spec.resources.provisioning
     slices = record.spec.resources.num_slices
     with suppress(TpuctlError, ValueError, TypeError):
         left = backends.quota(tuple(found), record.accelerator_type, tier)
@@ -112,5 +111,6 @@ def _load_zone(store: Store, key: str, now_s: float) -> tuple[ZoneHealth, int]:
 
 
 def _key(record: JobRecord, zone: str) -> str:
-    tier = ".spot" if record.spec.resources.use_spot else ""
-    return f"{STOCKOUTS}{zone}/{record.accelerator_type}{tier}"
+    tier = record.spec.resources.provisioning
+    suffix = "" if tier == Provisioning.ON_DEMAND else f".{tier}"
+    return f"{STOCKOUTS}{zone}/{record.accelerator_type}{suffix}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tpuctl import catalog
 from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.jobs.spec.file_slice_options import ResolvePath, read_slice_options, zones_of_disks
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.models.job import Resources
 
@@ -26,9 +27,12 @@ _PACKAGE = re.compile(r"(?<![\w.-])tensorflow(-tpu)?(?![\w.-])", re.IGNORECASE)
 """The packages that can use TPUs: tensorflow-cpu or tensorflow-datasets feed other frameworks."""
 
 
-def read_resources(document: Document, setup: str | None, workdir: str | None) -> Resources:
+def read_resources(
+    document: Document, setup: str | None, workdir: str | None, resolve: ResolvePath
+) -> Resources:
     """The slices that a job asks for; raises UsageError, LocalIOError."""
-    zones = document.get("resources.zones", [])
+    options = read_slice_options(document, resolve)
+    zones = zones_of_disks(document, options, document.get("resources.zones", []))
     wanted = document.get("resources.runtime_version", AUTO)
     accelerators = document.get("resources.accelerators")
     topology = document.get("resources.topology")
@@ -59,6 +63,7 @@ def read_resources(document: Document, setup: str | None, workdir: str | None) -
         use_spot=document.get("resources.use_spot", False),
         num_slices=slices,
         runtime_version=runtime_version,
+        options=options,
     )
 
 

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),
         file_mounts=_file_mounts(document, bucket),
-        resources=read_resources(document, setup, workdir),
+        resources=read_resources(document, setup, workdir, partial(_resolve_path, path)),
         checkpoints=_checkpoints(document, bucket),
         restart=_restart(document),
         timeouts=_timeouts(document),

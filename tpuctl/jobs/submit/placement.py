@@ -52,8 +52,7 @@ def _own_slices(spec: JobSpec, zone: str, regions: Collection[str]) -> Placement
             hint="add it, or run the job on an existing slice: --node NAME",
         )
     zones = _zones(wanted.accelerators, wanted.zones, zone, regions)
-    provisioning = Provisioning.SPOT if wanted.use_spot else Provisioning.ON_DEMAND
-    usd = _dearest(wanted.accelerators, zones, provisioning)
+    usd = _dearest(wanted.accelerators, zones, wanted.provisioning)
     return Placement(wanted.accelerators, zones, None if usd is None else usd * wanted.num_slices)
 
 

@@ -22,7 +22,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord, Teardown
-from tpuctl.models.node import LOST_STATES, Node, NodeState, Provisioning
+from tpuctl.models.node import LOST_STATES, Node, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, quota_advice, wait
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -263,7 +263,7 @@ def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[Classif
     """Holdings that should exist by the records, in zones that did not answer."""
     away = frozenset(zones)
     for job in books.records.values():
-        kind = Provisioning.SPOT if job.spec.resources.use_spot else Provisioning.ON_DEMAND
+        kind = job.spec.resources.provisioning
         names = {
             (each.zone, each.queued_resource)
             for each in job.attempts

@@ -11,6 +11,7 @@ from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.spec import job_file
 from tpuctl.jobs.submit import job_submission
 from tpuctl.jobs.submit.submit_warnings import warnings_for
+from tpuctl.models import slice_options
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.operations.jobs.events import (
     JobNotice,
@@ -44,7 +45,7 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
     """
     context = runtime.context
-    spec = _load_spec(runtime, request)
+    spec, defaults = _load_spec(runtime, request)
     job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
     yield from _check_buckets(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
@@ -67,19 +68,31 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
         yield from map(Noted, left_behind)
     open_jobs.add_jobs(runtime.home, context.name, job.job_id)
     yield Submitted(job)
+    yield from map(Noted, filter(None, (defaults,)))
     yield from map(Warned, warnings_for(job))
     if job.node is None and (text := switch_setup.warning(runtime.store(), job.usd_per_hour)):
         yield Warned(text)
     return job
 
 
-def _load_spec(runtime: JobRuntime, request: JobRequest) -> JobSpec:
-    spec = job_file.load(request.file, bucket=runtime.context.bucket, environ=runtime.environ)
-    if request.zone and not request.node:
-        spec = replace(spec, resources=replace(spec.resources, zones=(request.zone,)))
+def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, str]:
+    """The job of a file with what the context decides of its slices, and a line about that."""
+    context = runtime.context
+    spec = job_file.load(request.file, bucket=context.bucket, environ=runtime.environ)
     if request.include and spec.workdir is None:
         raise UsageError("--include is for files of the workdir, and the job file has none")
-    return spec
+    if request.node:
+        return spec, ""
+    wanted = spec.resources
+    if request.zone:
+        slice_options.check_disks(
+            wanted.options.data_disks, request.zone, "resources.data_disks and --zone"
+        )
+        wanted = replace(wanted, zones=(request.zone,))
+    applied = slice_options.applied_defaults(context.slice_defaults, wanted.options.given)
+    options = replace(wanted.options, **applied)
+    found = replace(spec, resources=replace(wanted, options=options))
+    return found, slice_options.defaults_text(applied)
 
 
 def _bucket_regions(runtime: JobRuntime) -> frozenset[str]:

@@ -6,20 +6,12 @@ from dataclasses import replace
 
 from tpuctl import catalog
 from tpuctl.errors import NotFoundError, UsageError
-from tpuctl.models import startup_script
-from tpuctl.models.node import DataDisk, DiskMode, ListedNode, NodeSpec
+from tpuctl.models import slice_options, startup_script
+from tpuctl.models.node import ListedNode, NodeSpec
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
-DISK = re.compile(r"(?:https://[^ ]+/)?projects/[^/]+/zones/([^/]+)/disks/[^/]+")
-SCOPE = "https://www.googleapis.com/auth/"
-MOST_DESCRIPTION = 512
 LEAST_NODES = 2
-MOST_RUN_S = 7 * 86400.0
-"""Flex-start slices live for a week at most."""
-DISK_MODES = {"read-write": DiskMode.READ_WRITE, "read-only": DiskMode.READ_ONLY}
 
 
 def node_spec(
@@ -35,7 +27,7 @@ def node_spec(
     for that of the type. `script` is the text of a startup script, which goes into the metadata.
     """
     check_name(draft.name)
-    check_labels(draft.labels)
+    slice_options.check_labels(draft.labels)
     _check_details(draft)
     try:
         kind = _accelerator_type(draft.accelerator_type, generation, topology)
@@ -47,7 +39,7 @@ def node_spec(
         accelerator_type=kind.name,
         runtime_version=_runtime_version(kind, draft.runtime_version),
         metadata=_metadata(draft.metadata, script),
-        scopes=tuple(scope if "://" in scope else SCOPE + scope for scope in draft.scopes),
+        scopes=slice_options.full_scopes(draft.scopes),
     )
 
 
@@ -58,30 +50,6 @@ def check_name(name: str) -> None:
             f"{name!r} cannot be a name",
             hint="use 1 to 63 of a-z, 0-9 and -, a letter first, no - at the end",
         )
-
-
-def check_labels(labels: Mapping[str, str]) -> None:
-    """Check labels by the API's rule; raises UsageError."""
-    for key, value in labels.items():
-        if not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
-            raise UsageError(
-                f"label {key}={value} is not allowed",
-                hint="keys and values are 63 of a-z, 0-9, _ and -; a key starts with a letter",
-            )
-
-
-def data_disk(parts: Mapping[str, str]) -> DataDisk:
-    """A data disk from gcloud's `source=DISK,mode=MODE`; raises UsageError."""
-    unknown_keys = sorted(parts.keys() - {"source", "mode"})
-    mode = parts.get("mode", "read-write")
-    if unknown_keys or "source" not in parts or mode not in DISK_MODES:
-        text = ",".join(f"{key}={value}" for key, value in parts.items())
-        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{text!r} is no disk"
-        raise UsageError(
-            f"--data-disk: {wrong}",
-            hint="write source=projects/P/zones/Z/disks/D,mode=read-write (or read-only)",
-        )
-    return DataDisk(parts["source"], DISK_MODES[mode])
 
 
 def unknown_name_error(error: catalog.UnknownError) -> UsageError:
@@ -97,11 +65,7 @@ def check_request(spec: QueuedResourceSpec, now_s: float) -> QueuedResourceSpec:
     """The request itself if it is valid; raises UsageError."""
     if spec.node_count is not None:
         _check_multislice(spec, spec.node_count)
-    if spec.max_run_duration_s is not None and not 0 < spec.max_run_duration_s <= MOST_RUN_S:
-        raise UsageError(
-            "--max-run-duration must be more than nothing and at most 7 days",
-            hint="write it as 90m, 24h or 7d",
-        )
+    slice_options.check_run_duration(spec.max_run_duration_s)
     _check_window(spec, now_s)
     return spec
 
@@ -149,18 +113,12 @@ def _check_window(spec: QueuedResourceSpec, now_s: float) -> None:
 
 
 def _check_details(draft: NodeSpec) -> None:
-    if len(draft.description) > MOST_DESCRIPTION:
+    if len(draft.description) > slice_options.MOST_DESCRIPTION:
         raise UsageError(
             f"--description has {len(draft.description)} characters",
-            hint=f"{MOST_DESCRIPTION} are allowed",
+            hint=f"{slice_options.MOST_DESCRIPTION} are allowed",
         )
-    for disk in draft.data_disks:
-        path = DISK.fullmatch(disk.source)
-        if path is None or path.group(1) != draft.zone:
-            raise UsageError(
-                f"--data-disk: {disk.source!r} is not a disk in {draft.zone}",
-                hint=f"write source=projects/P/zones/{draft.zone}/disks/D",
-            )
+    slice_options.check_disks(draft.data_disks, draft.zone)
 
 
 def _metadata(metadata: Mapping[str, str], script: str | None) -> Mapping[str, str]:

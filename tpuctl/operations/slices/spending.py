@@ -37,7 +37,7 @@ def spending_of(record: JobRecord, now_s: float) -> Spending:
 
 def provisioning(record: JobRecord) -> Provisioning:
     """The provisioning model of the job's slices."""
-    return Provisioning.SPOT if record.spec.resources.use_spot else Provisioning.ON_DEMAND
+    return record.spec.resources.provisioning
 
 
 def usd_per_hour(record: JobRecord) -> float | None:

@@ -2,12 +2,20 @@
 
 import platform
 import re
+from dataclasses import replace
 
 import pytest
 
+from client.cli.job.job_records import attempt, job
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.slices import slice_api
+from tpuctl.models.job import AttemptState, JobSpec, Resources
+from tpuctl.models.slice_options import SliceOptions
+from tpuctl.operations.jobs import submit as submission
+from tpuctl.operations.jobs.events import Submitted
+from tpuctl.operations.jobs.submit import JobRequest
 
 VALUE = "hf_abcdefgh"
 JOB = """\
@@ -27,6 +35,65 @@ def job_file(tmp_path):
         return str(path)
 
     return write
+
+
+OPTIONS = """\
+name: digits
+resources:
+  accelerators: v5litepod-4
+  subnetwork: tpus
+  scopes: [cloud-platform]
+  labels: {team: vision}
+  tags: [tpu]
+  metadata: {a: b}
+  description: for digits
+  reservation: team-a
+run: echo hello
+"""
+
+
+def test_the_slices_of_a_job_have_what_its_file_and_then_the_context_say(cloud, tmp_path):
+    (tmp_path / "job.yaml").write_text(OPTIONS)
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    runtime.context = replace(
+        runtime.context, network="vpc-1", internal_ips=True, service_account="me@p.iam"
+    )
+    try:
+        events = list(submission.submit_job(runtime, JobRequest(tmp_path / "job.yaml")))
+    finally:
+        runtime.close()
+    submitted = next(i for i, event in enumerate(events) if isinstance(event, Submitted))
+    options = events[submitted].job.spec.resources.options
+    assert (options.network, options.subnetwork) == (None, "tpus"), "the context's does not fit"
+    assert (options.internal_ips, options.service_account) == (True, "me@p.iam")
+    assert events[submitted + 1].text == (
+        "internal_ips: true (context), service_account: me@p.iam (context)"
+    )
+
+
+def test_a_jobs_request_says_on_the_wire_what_its_file_says(tpuctl, cloud):
+    options = SliceOptions(
+        network="vpc-1", internal_ips=True, service_account="me@p.iam", tags=("tpu",),
+        scopes=("https://www.googleapis.com/auth/cloud-platform",), labels={"team": "vision"},
+        metadata={"a": "b"}, startup_script="echo mine", description="for digits",
+    )  # fmt: skip
+    resources = Resources("v5litepod-4", options=options)
+    wanted = attempt(node="n", queued_resource="n", state=AttemptState.WAITING)
+    record = job(
+        spec=JobSpec("digits", "true", resources=resources), accelerator_type="v5litepod-4"
+    )
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    try:
+        assert slice_api.request_slice(runtime.outside, record, wanted) is None
+    finally:
+        runtime.close()
+    tpuctl("qr", "wait", "n")
+    node = tpuctl("node", "describe", "n", "-o", "json").json
+    assert (node["network"].rpartition("/")[2], node["external_addresses"]) == ("vpc-1", [])
+    assert (node["service_account"], node["scopes"]) == ("me@p.iam", list(options.scopes))
+    assert (node["tags"], node["description"]) == (["tpu"], "for digits")
+    assert node["labels"] == {"team": "vision", "tpuctl-job": "digits-1"}
+    assert node["startup_script"][0]["state"] in ("not started", "running", "exited")
 
 
 @pytest.fixture

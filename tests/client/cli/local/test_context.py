@@ -65,6 +65,37 @@ def test_flags_and_environment_win_and_say_so(cloud, offline):
     assert shown["zone"] == ("us-central1-a", "environment TPUCTL_ZONE")
 
 
+def test_new_slices_have_what_the_context_says_unless_an_option_says_otherwise(cloud, tpuctl):
+    defaults = ("--network", "vpc-1", "--subnetwork", "tpus", "--internal-ips")
+    assert tpuctl(*local_like(cloud, "vpc"), *defaults, "--service-account", "me@p.iam").code == 0
+    try:
+        rows = tpuctl("context", "show", "-c", "vpc").out.splitlines()
+        assert "network\tvpc-1\tconfig.yaml" in rows
+        assert "internal_ips\tyes\tconfig.yaml" in rows
+        assert "network\t-\tdefault" in tpuctl("context", "show").out.splitlines()
+
+        create = ("qr", "create", "-c", "vpc", "-t", "v5litepod-4")
+        made = tpuctl(*create, "q1")
+        assert made.err.splitlines()[1] == (
+            "network: vpc-1 (context), subnetwork: tpus (context), "
+            "internal_ips: true (context), service_account: me@p.iam (context)"
+        )
+        own = ("--network", "vpc-2", "--service-account", "you@p.iam", "--no-internal-ips")
+        assert "(context)" not in tpuctl(*create, "q2", *own).err
+        found = []
+        for name in ("q1", "q2"):
+            tpuctl("qr", "wait", name)
+            node = tpuctl("node", "describe", name, "-o", "json").json
+            found.append(tuple(node[key].rpartition("/")[2] for key in ("network", "subnetwork")))
+            found.append((node["service_account"], node["external_addresses"]))
+        assert found == [
+            ("vpc-1", "tpus"), ("me@p.iam", []), ("vpc-2", ""), ("you@p.iam", found[3][1])
+        ]  # fmt: skip
+        assert found[3][1] != []
+    finally:
+        assert tpuctl("context", "delete", "vpc").code == 0
+
+
 def test_without_credentials_the_fix_is_printed(offline, no_credentials):
     result = offline(*CREATE)
     assert result.code == 20

@@ -1,6 +1,7 @@
 """`tpuctl qr create`: tiers, windows, several slices; the price first."""
 
 import json
+from urllib.request import urlopen
 
 import pytest
 
@@ -74,6 +75,34 @@ def test_autocheckpoint_reaches_the_node(tpuctl):
     tpuctl(*CREATE, "--autocheckpoint", "--spot")
     tpuctl("qr", "wait", "q1")
     assert tpuctl("node", "describe", "q1", "-o", "json").json["autocheckpoint"] is True
+
+
+KEY = "projects/p/locations/us-west4/keyRings/r/cryptoKeys/k"
+
+
+def test_how_the_boot_disk_is_encrypted_and_booted_from(tpuctl, cloud):
+    disk = ("--boot-disk", f"kms-key={KEY},confidential-compute=True")
+    assert tpuctl(*CREATE, *disk, "--shielded-secure-boot").code == 0
+    url = "{tpu_rest}/v2alpha1/projects/{project}/locations/{zone}/queuedResources/q1"
+    with urlopen(url.format(**cloud.line)) as reply:
+        node = json.load(reply)["tpu"]["nodeSpec"][0]["node"]
+    assert node["bootDiskConfig"] == {
+        "customerEncryptionKey": {"kmsKeyName": KEY}, "enableConfidentialCompute": True
+    }  # fmt: skip
+    assert node["shieldedInstanceConfig"] == {"enableSecureBoot": True}
+
+
+@pytest.mark.parametrize(
+    ("disk", "message"),
+    [
+        ("size=10", "--boot-disk: 'size' is not a part"),
+        ("confidential-compute=maybe", "--boot-disk: 'maybe' is not a part"),
+        ("confidential-compute=true", "--boot-disk: confidential compute needs a key of Cloud KMS"),
+    ],
+)
+def test_what_gcloud_refuses_of_a_boot_disk(tpuctl, disk, message):
+    result = tpuctl(*CREATE, "--boot-disk", disk)
+    assert (result.code, result.err.splitlines()[0]) == (2, f"error: {message}")
 
 
 def test_a_multislice_costs_and_is_named_as_many_nodes(tpuctl):

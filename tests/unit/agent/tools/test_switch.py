@@ -18,6 +18,7 @@ from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record import status_text
 from tpuctl.jobs.slices import switch_setup as switches
+from tpuctl.jobs.spec.file_slice_options import SWITCH_BYTES
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import (
     Attempt,
@@ -558,11 +559,13 @@ def test_on_success_all_workers_must_have_ended_well(slice_):
 
 
 def test_a_slice_that_shall_stay_or_is_not_the_jobs_own_has_no_switch():
-    outside = SimpleNamespace(project="demo", storage_endpoint="https://s", bucket="b")
+    outside = SimpleNamespace(
+        project="demo", storage_endpoint="https://s", bucket="b", key_line="tpuctl:K"
+    )
     spec = JobSpec(name="digits", run="true", teardown=Teardown.NEVER)
     record = JobRecord(JOB, spec, "me", 0.0, "us-west4-a", "v5litepod-16")
     assert switches.switch_config(outside, record, RUNNING) is None
-    assert switches.boot_metadata(outside, record, RUNNING) == {}
+    assert switches.slice_metadata(outside, record, RUNNING) == {"ssh-keys": "tpuctl:K"}
     always = replace(record, spec=replace(spec, teardown=Teardown.ALWAYS))
     assert switches.switch_config(outside, always, replace(RUNNING, owned=False)) is None
     assert switches.switch_config(outside, always, replace(RUNNING, worker_count=0))["workers"] == 4
@@ -671,11 +674,13 @@ def test_other_workers_than_the_first_do_not_watch(slice_, monkeypatch):
 def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root(slice_):
     slice_.job(RUNNING, state=JobState.FAILED)
     record = records.load(slice_.store, JOB).record
-    outside = SimpleNamespace(project="demo", storage_endpoint=slice_.server.endpoint, bucket="b")
-    script = switches.boot_metadata(outside, record, RUNNING)["startup-script"]
+    outside = SimpleNamespace(
+        project="demo", storage_endpoint=slice_.server.endpoint, bucket="b", key_line="tpuctl:K"
+    )
+    script = switches.slice_metadata(outside, record, RUNNING)["startup-script"]
     home = slice_.path.parent
     here = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home)}
-    without = script.rpartition("python3 ")[0]  # what it would start is tested above
+    without = script.replace('python3 "$dir', ': "$dir')  # what it starts is tested above
     for _ in range(2):  # at every boot
         subprocess.run(["bash", "-c", without], env=here, check=True)
     directory = home / ".tpuctl" / "switch" / SLICE
@@ -683,7 +688,7 @@ def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root
     assert json.loads((directory / "switch.json").read_text()) == switches.switch_config(
         outside, record, RUNNING
     )
-    assert len(script) < 64 * 1024
+    assert len(script) < SWITCH_BYTES
     assert directory.stat().st_mode & 0o777 == 0o700
 
 

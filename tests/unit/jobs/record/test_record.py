@@ -25,6 +25,8 @@ from tpuctl.models.job import (
     SwitchProof,
     WorkerReport,
 )
+from tpuctl.models.node import BootDisk, DataDisk
+from tpuctl.models.slice_options import SliceOptions
 from tpuctl.store import open_store
 
 PROOF = SwitchProof(ProofResult.REFUSED, "may not: 403")
@@ -68,6 +70,20 @@ def test_a_record_is_replaced_only_by_who_saw_it(store):
         record_store.save(store, replace(JOB, why="stale"), first.generation)
     with pytest.raises(PreconditionError):
         record_store.create(store, JOB)
+
+
+def test_the_options_of_slices_come_back_and_are_the_default_in_older_records(store):
+    options = SliceOptions(
+        network="vpc-1", internal_ips=False, labels={"a": "b"}, scopes=("s",),
+        data_disks=(DataDisk("d"),), boot_disk=BootDisk("k"), max_run_duration_s=60.0,
+    )  # fmt: skip
+    spec = replace(JOB.spec, resources=Resources("v5litepod-16", options=options))
+    created = record_store.create(store, replace(JOB, spec=spec))
+    assert record_store.load(store, JOB.job_id) == created
+    older = json.loads(store.get_range(record_store.record_key(JOB.job_id)))
+    del older["spec"]["resources"]["options"]
+    found = record_store.decode(json.dumps(older).encode(), JOB.job_id)
+    assert found.spec.resources == Resources("v5litepod-16")
 
 
 def test_a_newer_schema_and_damage_are_told(store):

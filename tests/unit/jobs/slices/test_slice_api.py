@@ -16,10 +16,12 @@ from tpuctl.errors import (
 )
 from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN
 from tpuctl.jobs.slices import slice_api
+from tpuctl.jobs.spec.file_slice_options import MOST_SCRIPT
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Resources
-from tpuctl.models.node import Node, Worker
+from tpuctl.models.node import BootDisk, DataDisk, Node, Worker
 from tpuctl.models.queued_resource import QueuedResource
+from tpuctl.models.slice_options import NODE_FIELDS, SliceOptions
 from tpuctl.store import open_store
 from unit.jobs.job_steps import A1, asked, job, lived
 
@@ -171,6 +173,43 @@ def test_several_slices_are_one_request():
     assert cloud.made[1][1] == request_id, "a repeated request is the same request"
     requested(cloud)
     assert cloud.made[2][0].node_count is None
+
+
+OPTIONS = SliceOptions(
+    network="vpc-1", subnetwork="tpus", internal_ips=True, service_account="me@p", scopes=("s",),
+    labels={"team": "vision"}, tags=("tpu",), startup_script="echo mine\n",
+    metadata={"ssh-keys": "me:ssh-rsa A", "a": "b"}, boot_disk=BootDisk("k"), description="d",
+    data_disks=(DataDisk("disks/d"),), shielded_secure_boot=True, autocheckpoint=True,
+    flex_start=True, max_run_duration_s=3600.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("slices", [1, 2])
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_every_request_of_a_job_says_what_its_file_says(slices, attempts):
+    cloud = Cloud()
+    resources = Resources("v5litepod-16", num_slices=slices, options=OPTIONS)
+    record = lived(job(resources=resources), asked(1.0)).record
+    attempt = replace(record.attempt, number=attempts, node="n")
+    slice_api.request_slice(outside(cloud), record, attempt)
+    spec, _ = cloud.made[0]
+    node = spec.node
+    said = {name: getattr(node, name) for name in NODE_FIELDS if name not in ("labels", "metadata")}
+    assert said == {name: getattr(OPTIONS, name) for name in said}
+    assert node.labels == {"team": "vision", "tpuctl-job": "digits-a1b2c3"}
+    assert node.metadata["ssh-keys"] == "me:ssh-rsa A\ntpuctl:ssh-ed25519 K"
+    assert node.metadata["a"] == "b"
+    assert "switch.py" in node.metadata["startup-script"]
+    assert "echo mine" in node.metadata["startup-script"]
+    assert (node.provisioning, spec.max_run_duration_s) == ("flex-start", 3600.0)
+
+
+def test_the_longest_startup_script_fits_beside_the_switch():
+    cloud = Cloud()
+    options = SliceOptions(startup_script="#" * MOST_SCRIPT)
+    requested(cloud, resources=Resources("v5litepod-16", options=options))
+    script = cloud.made[0][0].node.metadata["startup-script"]
+    assert len(script.encode()) <= 256 * 1024
 
 
 @pytest.mark.parametrize("lost", [OutcomeUnknownError("reset"), TransientError("stalled")])

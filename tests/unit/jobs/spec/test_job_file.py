@@ -1,10 +1,14 @@
 """Job files: the whole schema, and one line for everything that can be wrong."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from tpuctl.cli.shell.slice_options import RequestFlags
 from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.jobs.spec import job_file_schema
+from tpuctl.jobs.spec.file_slice_options import MOST_SCRIPT
 from tpuctl.jobs.spec.job_file import load
 from tpuctl.models.job import (
     Budget,
@@ -15,6 +19,8 @@ from tpuctl.models.job import (
     Teardown,
     Timeouts,
 )
+from tpuctl.models.node import BootDisk, DataDisk, DiskMode, Provisioning
+from tpuctl.models.slice_options import SliceOptions
 
 WHOLE = """\
 name: digits
@@ -85,6 +91,105 @@ def test_every_field(tmp_path):
 
 def test_name_and_run_are_enough(tmp_path):
     assert loaded(tmp_path, "{name: a, run: 'true'}") == JobSpec(name="a", run="true")
+
+
+OPTIONS = """\
+name: digits
+run: 'true'
+resources:
+  network: vpc-1
+  subnetwork: tpus
+  internal_ips: true
+  service_account: trainer@p.iam.gserviceaccount.com
+  scopes: [cloud-platform, https://www.googleapis.com/auth/pubsub]
+  labels: {team: vision}
+  tags: [tpu]
+  metadata: {enable-oslogin: "TRUE"}
+  startup_script: boot.sh
+  data_disks: ["source=projects/p/zones/us-west4-a/disks/d,mode=read-only"]
+  boot_disk: {kms_key: projects/p/k, confidential_compute: true}
+  shielded_secure_boot: true
+  description: for digits
+  autocheckpoint: true
+  flex_start: true
+  max_run_duration: 24h
+"""
+
+
+def test_everything_that_a_request_can_say(tmp_path):
+    (tmp_path / "boot.sh").write_text("echo hello\n")
+    resources = loaded(tmp_path, OPTIONS).resources
+    assert resources.provisioning == Provisioning.FLEX_START
+    assert resources.zones == ("us-west4-a",), "the disk's"
+    assert resources.options == SliceOptions(
+        network="vpc-1",
+        subnetwork="tpus",
+        internal_ips=True,
+        service_account="trainer@p.iam.gserviceaccount.com",
+        scopes=(
+            "https://www.googleapis.com/auth/cloud-platform",
+            "https://www.googleapis.com/auth/pubsub",
+        ),
+        labels={"team": "vision"},
+        tags=("tpu",),
+        metadata={"enable-oslogin": "TRUE"},
+        startup_script="echo hello\n",
+        data_disks=(DataDisk("projects/p/zones/us-west4-a/disks/d", DiskMode.READ_ONLY),),
+        boot_disk=BootDisk("projects/p/k", confidential_compute=True),
+        shielded_secure_boot=True,
+        description="for digits",
+        autocheckpoint=True,
+        flex_start=True,
+        max_run_duration_s=86400.0,
+    )
+
+
+def test_a_job_file_has_a_key_for_every_option_of_a_request():
+    elsewhere = {
+        "accelerator_type", "generation", "spot", "data_disk", "metadata_from_file",
+        "no_internal_ips", "node_id", "node_count", "node_prefix", "valid_after_duration",
+        "valid_after_time", "valid_until_duration", "valid_until_time",
+    }  # fmt: skip
+    keys = job_file_schema.load_schema()["properties"]["resources"]["properties"]
+    assert {each.name for each in fields(RequestFlags)} - set(keys) == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        (
+            "{use_spot: true, reserved: true}",
+            "resources.use_spot (line 3) and resources.reserved (line 3) exclude each other",
+        ),
+        ("{flex_start: true}", "resources.flex_start (line 3) needs resources.max_run_duration"),
+        (
+            "{flex_start: true, max_run_duration: 8d}",
+            "resources.max_run_duration (line 3) must be more than nothing and at most 7 days",
+        ),
+        (
+            "{labels: {tpuctl-job: mine}}",
+            "resources.labels.tpuctl-job (line 3) cannot be a label",
+        ),
+        ("{labels: {team: Vision}}", "resources.labels.team (line 3): 'Vision' cannot be the val"),
+        ("{metadata: {startup-script: x}}", "resources.metadata.startup-script (line 3) cannot"),
+        ("{data_disks: [d]}", "resources.data_disks (line 3): 'd' is not a part"),
+        (
+            '{zones: [us-west1-c], data_disks: ["source=projects/p/zones/us-west4-a/disks/d"]}',
+            "resources.data_disks (line 3): 'projects/p/zones/us-west4-a/disks/d' is not a disk",
+        ),
+        ("{boot_disk: {confidential_compute: true}}", "resources.boot_disk (line 3): confident"),
+    ],
+)
+def test_options_that_cannot_be_had(tmp_path, resources, message):
+    assert error(tmp_path, f"{OK}resources: {resources}\n").startswith(message)
+
+
+def test_a_startup_script_must_be_there_and_leave_room_for_the_switch(tmp_path):
+    text = f"{OK}resources: {{startup_script: boot.sh}}\n"
+    with pytest.raises(LocalIOError, match=r"resources.startup_script \(line 3\): cannot read"):
+        loaded(tmp_path, text)
+    (tmp_path / "boot.sh").write_text("#" * (MOST_SCRIPT + 1))
+    assert error(tmp_path, text) == f"resources.startup_script (line 3) has {MOST_SCRIPT + 1} bytes"
 
 
 def test_a_runtime_version_with_tensorflow_is_left_to_the_api(tmp_path):

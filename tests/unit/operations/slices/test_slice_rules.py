@@ -3,7 +3,7 @@
 import pytest
 
 from tpuctl.errors import UsageError
-from tpuctl.models import option_rules, startup_script
+from tpuctl.models import option_rules, slice_options, startup_script
 from tpuctl.models.node import DiskMode, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResourceSpec, Queueing
 from tpuctl.operations.slices import specs
@@ -88,9 +88,9 @@ def asked(**extra):
 
 
 def test_a_data_disk_as_gcloud_writes_it():
-    disk = specs.data_disk({"source": DISK, "mode": "read-only"})
+    disk = slice_options.data_disk({"source": DISK, "mode": "read-only"})
     assert (disk.source, disk.mode) == (DISK, DiskMode.READ_ONLY)
-    assert specs.data_disk({"source": DISK}).mode == DiskMode.READ_WRITE
+    assert slice_options.data_disk({"source": DISK}).mode == DiskMode.READ_WRITE
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_data_disk_as_gcloud_writes_it():
 )
 def test_what_is_no_data_disk(said):
     with pytest.raises(UsageError, match="--data-disk"):
-        specs.data_disk(said)
+        slice_options.data_disk(said)
 
 
 @pytest.mark.parametrize("source", ["d", DISK.replace("us-west4-a", "us-central1-a")])
 def test_a_disk_of_another_zone_cannot_be_attached(source):
-    disk = specs.data_disk({"source": source})
+    disk = slice_options.data_disk({"source": source})
     with pytest.raises(UsageError, match="is not a disk in us-west4-a"):
         specs.node_spec(asked(data_disks=(disk,)))
 
