@@ -27,9 +27,11 @@ class Lossy(requests.adapters.HTTPAdapter):
         super().__init__()
         self.sent = []
         self.reply = lambda request, response: response
+        self.ask = lambda request: None
 
     def send(self, request, **arguments):
         self.sent.append(request)
+        self.ask(request)
         return self.reply(request, super().send(request, **arguments))
 
 
@@ -132,6 +134,77 @@ def test_a_large_file_is_sent_on_from_what_the_service_has(box, lossy):
     assert get(box, "a", entry.generation, 0, len(data)) == data
     with pytest.raises(PreconditionError):
         box.upload_resumable("a", io.BytesIO(data), generation=0)
+
+
+def sent_ranges(lossy):
+    return [put.headers["Content-Range"] for put in lossy.sent if put.method == "PUT"]
+
+
+LARGE = bytes(range(256)) * 40_000
+STORED = 3 * 2**20
+
+
+def test_an_upload_of_which_a_part_was_stored_goes_on_with_the_next_byte(box, lossy):
+    def keep_a_part(request):
+        if request.headers.get("Content-Range") == f"bytes 0-{len(LARGE) - 1}/{len(LARGE)}":
+            request.body = LARGE[:STORED]
+            request.headers["Content-Length"] = str(STORED)
+            request.headers["Content-Range"] = f"bytes 0-{STORED - 1}/*"
+
+    lossy.ask = keep_a_part
+    entry = box.upload_resumable("a", io.BytesIO(LARGE), generation=0)
+    assert get(box, "a", entry.generation, 0, len(LARGE)) == LARGE
+    assert sent_ranges(lossy) == [
+        f"bytes 0-{STORED - 1}/*",
+        f"bytes {STORED}-{len(LARGE) - 1}/{len(LARGE)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        (["bytes=0-99999999"], "'bytes=0-99999999' of 10240000 bytes"),
+        (["bytes=5-10"], "'bytes=5-10' of 10240000 bytes"),
+        (["bytes=0-262143", "bytes=0-99"], "100 bytes after 262144"),
+    ],
+)
+def test_an_illegal_range_ends_an_upload_and_leaves_no_object(box, lossy, ranges, message):
+    answers = iter(ranges)
+
+    def claim(request, response):
+        if request.method == "PUT":
+            response.status_code, response.headers["Range"] = 308, next(answers)
+        return response
+
+    def withhold(request):
+        if request.method == "PUT":
+            request.body, request.headers["Content-Length"] = b"", "0"
+            request.headers["Content-Range"] = f"bytes */{len(LARGE)}"
+
+    lossy.ask, lossy.reply = withhold, claim
+    with pytest.raises(IntegrityError, match=message):
+        box.upload_resumable("a", io.BytesIO(LARGE), generation=0)
+    assert box.head("a") is None
+
+
+def test_an_upload_that_the_service_forgot_begins_anew(box, lossy):
+    gone = [410, 404]
+
+    def forget(request, response):
+        if request.method == "PUT" and gone:
+            response.close()
+            response.status_code = gone.pop()
+        return response
+
+    def withhold(request):
+        if request.method == "PUT" and gone:
+            request.body, request.headers["Content-Length"] = b"", "0"
+            request.headers["Content-Range"] = f"bytes */{len(LARGE)}"
+
+    lossy.ask, lossy.reply = withhold, forget
+    entry = box.upload_resumable("a", io.BytesIO(LARGE), generation=0)
+    assert get(box, "a", entry.generation, 0, len(LARGE)) == LARGE
+    assert [request.method for request in lossy.sent].count("POST") == 3
 
 
 def test_a_file_that_becomes_shorter_is_not_sent(box):

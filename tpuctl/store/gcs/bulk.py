@@ -316,6 +316,8 @@ class BulkBucket:
                 answer = self._send_rest(url, file, start, size_bytes)
                 if isinstance(answer, dict):
                     return answer
+                if answer < stored:
+                    raise _illegal_range(f"{answer} bytes after {stored}")
                 if answer > stored:
                     attempts.note_progress()
                 elif start is not None:
@@ -347,8 +349,7 @@ class BulkBucket:
                 raise UploadSessionGoneError(str(error)) from error
             if error.code != _UNFINISHED:
                 raise
-            last = error.response.headers.get("Range", "").rpartition("-")[2]
-            return int(last) + 1 if last else 0
+            return _stored_bytes(error.response, size_bytes)
         return written
 
     def _written(
@@ -414,6 +415,21 @@ def _described(key: str, crc32c: int | None = None) -> dict[str, Any]:
     }
     # With the first request, so that the server itself refuses other bytes.
     return described if crc32c is None else described | {"crc32c": encode_crc32c(crc32c)}
+
+
+def _stored_bytes(response: requests.Response, size_bytes: int) -> int:
+    """How much of an upload the service has, of `size_bytes`; raises IntegrityError."""
+    text = response.headers.get("Range")
+    if text is None:
+        return 0
+    found = re.fullmatch(r"bytes=0-(\d+)", text)
+    if found is None or int(found[1]) >= size_bytes:
+        raise _illegal_range(f"{text!r} of {size_bytes} bytes")
+    return int(found[1]) + 1
+
+
+def _illegal_range(said: str) -> IntegrityError:
+    return IntegrityError(f"the service claims to have stored {said} of an upload")
 
 
 def _length(response: requests.Response, expected: int | None) -> int:
