@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Protocol
 
 from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
+from tpuctl.cli.shell.byte_streams import printable_with_colours
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, attributes, printable_with_colours, values_of
+from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.worker_ranges import format_ranges

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from tpuctl.cli.shell.byte_streams import lenient_byte_writer
+from tpuctl.cli.shell.byte_streams import worker_output_writer
 from tpuctl.errors import LocalIOError
 from tpuctl.models.worker_ranges import format_ranges
 from tpuctl.operations.workers.execute import Write
@@ -41,7 +41,7 @@ class GroupedSink(MemorySink):
         """Print what came, the text of the first worker first."""
         for stream, index in zip(self._streams, (0, 1), strict=True):
             texts = {number: bytes(both[index]) for number, both in self._buffers.items()}
-            write = lenient_byte_writer(stream)
+            write = worker_output_writer(stream)
             for workers, text in group_by_text(texts):
                 end = b"" if text.endswith(b"\n") else b"\n"
                 write(f"--- {workers} ---\n".encode() + text + end)
@@ -58,9 +58,9 @@ class LabelledSink:
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """What writes to this command's own streams."""
         if not self._is_labelled:
-            return lenient_byte_writer(self._streams[0]), lenient_byte_writer(self._streams[1])
+            return worker_output_writer(self._streams[0]), worker_output_writer(self._streams[1])
         label = f"[{worker_id}] ".encode()
-        out, err = (LineBuffer(label, lenient_byte_writer(stream)) for stream in self._streams)
+        out, err = (LineBuffer(label, worker_output_writer(stream)) for stream in self._streams)
         self._open[worker_id] = (out, err)
         return out.write, err.write
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.shell.byte_streams import lenient_byte_writer
+from tpuctl.cli.shell.byte_streams import worker_output_writer
 from tpuctl.cli.shell.options import NodeName
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import (
@@ -55,10 +55,13 @@ async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) 
     from tpuctl.cli.shell import terminal
     from tpuctl.operations.workers import access
 
-    out, err = lenient_byte_writer(runtime.out), lenient_byte_writer(runtime.err)
+    is_raw = runtime.stdin.isatty()
+    out, err = (
+        worker_output_writer(stream, is_raw=is_raw) for stream in (runtime.out, runtime.err)
+    )
     async with access.open_shell(runtime.tpu, runtime.access, node, worker) as shell:
         keyboard = terminal.stdin_reader()
-        if not runtime.stdin.isatty():
+        if not is_raw:
             return await shell.login(out=out, err=err, stdin=keyboard, argv=argv)
         with terminal.raw_mode(), terminal.watch_size(shell.resize):
             return await shell.login(

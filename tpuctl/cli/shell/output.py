@@ -27,7 +27,6 @@ _COMMAND = re.compile(
     r"\b)"
 )
 """Those that a context makes a difference to."""
-_MOVES = re.compile(r"\x1b(?!\[[0-9;]{0,32}m)|[\0-\x08\n-\x1a\x1c-\x1f\x7f-\x9f]")
 _TWO = tuple(f"{number:02}" for number in range(60))
 Columns = Mapping[str, Callable[[T], Any]]
 
@@ -278,11 +277,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def printable_with_colours(text: str) -> str:
-    """A program's line without control characters but those of colours."""
-    return text if text.isprintable() else _MOVES.sub("?", text)
 
 
 CELLS: Mapping[type, Callable[[Any], str]] = {

@@ -41,6 +41,31 @@ def test_it_takes_argv_and_not_a_shell_line(four):
     assert (result.code, result.out) == (0, odd)
 
 
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+HOSTILE = r"\033]0;title\007\033]52;c;YQ==\007\033[2J\033[31mred\033[0m 50%%\r100%% \303\244\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "label"), [(("--worker", "0"), ""), ((), "[0] "), (("--group",), "")]
+)
+def test_a_terminal_sees_colours_and_no_other_control_sequences(four, options, label):
+    argv = (*EXEC, *options, "--", "printf", HOSTILE)
+    out = Terminal()
+    runtime = Runtime(
+        stdin=io.StringIO(), out=out, err=io.StringIO(), environ={"TPUCTL_HOME": str(four.home)}
+    )
+    assert main(argv, runtime) == 0
+    seen = f"{label}?]0;title??]52;c;YQ==??[2J\x1b[31mred\x1b[0m 50%\r100% ä\n"
+    assert seen in out.getvalue()
+    assert "\x1b]0;title\x07\x1b]52;c;YQ==\x07\x1b[2J" in four(*argv).out
+
+
 def test_on_one_worker_it_exits_as_the_command_did(four):
     assert four(*sh("exit 7", "--worker", "2")).code == 7
     assert four(*sh("kill -9 $$", "--worker", "2")).code == 137
