@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tpuctl.api.connect import service_usage_api
+from tpuctl.api.connect import address_quota_reader, service_usage_api
 from tpuctl.api.service_usage import tpu_limits
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
@@ -38,6 +38,7 @@ def build_backends(
         key_line=access.metadata_line,
         project=context.project,
         quota=_quota_reader(context, tpu),
+        addresses=address_quota_reader(context),
         open_store=open_store,
     )
 

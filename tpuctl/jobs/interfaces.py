@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from tpuctl.api.compute import AddressReader
 from tpuctl.jobs.remaining_quota import QuotaReader
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandResult, Operation
@@ -90,3 +91,5 @@ class Backends:
     project: str = ""
     quota: QuotaReader | None = None
     """How to ask what is left of it."""
+    addresses: AddressReader | None = None
+    """How to ask how many external addresses a region has left."""

@@ -18,7 +18,7 @@ from tpuctl.jobs.leases import lease
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.secrets import job_secrets as values
-from tpuctl.jobs.submit import placement, shared_checkpoints, workdir_archive
+from tpuctl.jobs.submit import address_check, placement, shared_checkpoints, workdir_archive
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import Node
 
@@ -39,7 +39,7 @@ class Submitter:
     include: tuple[str, ...] = ()
     """Patterns of files of the workdir that are insisted on."""
     say: Callable[[str], None] = lambda _line: None
-    """Told of files of the workdir that stay behind although nobody ignores them."""
+    """Told of what the author may not expect: files of the workdir that stay behind, addresses."""
 
 
 def default_owner() -> str:
@@ -62,7 +62,7 @@ def submit(
     """Write a job and its workdir into the bucket; on `node` if given, which is never torn down.
 
     Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
-    has its checkpoints), UsageError, RefusedError.
+    has its checkpoints), CapacityError (external addresses), UsageError, RefusedError.
     """
     if spec.requires is not None and spec.requires not in submitter.provides:
         raise PreconditionError(
@@ -70,6 +70,8 @@ def submit(
             hint="run: tpuctl context list",
         )
     place = placement.place_job(spec, node, backends.zone, submitter.regions)
+    for line in address_check.check_addresses(backends, spec, place) if node is None else ():
+        submitter.say(line)
     shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"
     written = JobRecord(

@@ -179,3 +179,52 @@ def test_what_may_surprise_is_a_warning(tpuctl, supervised, job_file, tmp_path):
     assert "warning: file_mounts: there is nothing at gs://" in result.err
     assert "warning: a spot slice is taken away at times: without checkpoints" in result.err
     assert tpuctl("job", "cancel", result.out.strip()).code == 0
+
+
+SIXTEEN = """\
+name: digits
+resources: {accelerators: v5litepod-64, internal_ips: %s, zones: [%s]}
+run: echo hello
+"""
+
+
+def submitted(cloud, path) -> list:
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    try:
+        return list(submission.submit_job(runtime, JobRequest(path)))
+    finally:
+        runtime.close()
+
+
+def test_sixteen_workers_are_refused_in_a_new_project_until_they_do_without_addresses(
+    cloud, tpuctl, tmp_path
+):
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES: 8")
+    path = tmp_path / "job.yaml"
+    path.write_text(SIXTEEN % ("false", "us-west4-a"))
+    result = tpuctl("job", "submit", str(path))
+    assert (result.code, result.err.splitlines()) == (
+        30,
+        [
+            "error: job 'digits': 16 external addresses are needed, and us-west4 has 8 (quota "
+            "IN_USE_ADDRESSES)",
+            "hint: leave them out: --internal-ips, or internal_ips: true in a job file; the subnet "
+            "needs Private Google Access: gcloud compute networks subnets update default "
+            "--region=us-west4 --enable-private-ip-google-access --project=local-project",
+        ],
+    )
+    assert tpuctl("job", "list").out == ""
+    path.write_text(SIXTEEN % ("true", "us-west4-a"))
+    assert any(isinstance(event, Submitted) for event in submitted(cloud, path))
+
+
+def test_a_zone_that_lacks_addresses_is_a_line_while_another_one_may_have_them(
+    cloud, tpuctl, tmp_path
+):
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES us-west4: 8")
+    path = tmp_path / "job.yaml"
+    path.write_text(SIXTEEN % ("false", "us-west4-a, us-west1-c"))
+    texts = [event.text for event in submitted(cloud, path) if hasattr(event, "text")]
+    (told,) = [text for text in texts if "addresses" in text]
+    assert told.startswith("job 'digits': 16 external addresses are needed, and us-west4 has 8")
+    assert "in us-west4-a; leave them out: --internal-ips" in told
