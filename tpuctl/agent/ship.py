@@ -5,8 +5,10 @@ Here is the one list of the modules that each program is made of. This module it
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
+import marshal
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -32,6 +34,14 @@ ARCHIVE = tuple(dict.fromkeys((*FETCHER, *RECEIVER)))
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The same sources are the same bytes, whenever they were written."""
 READABLE = 0o644 << 16
+UNCHECKED = (1).to_bytes(4, "little")
+JOB_ARCHIVE = "agent.zip"
+JOB_MAIN = f"""\
+import os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), {JOB_ARCHIVE!r}))
+from tpuctl.agent.job.agent import run_command
+run_command()
+"""
 LOAD = """\
 import sys, types
 for name, text in {texts!r}.items():
@@ -70,13 +80,29 @@ def archive(manifest: Mapping[str, Any]) -> bytes:
 
 @cache
 def job_files(*, with_switch: bool) -> Mapping[str, str]:
-    """The files of a job's agent by their names on a worker; a switch ends the slice by itself."""
+    """The programs of a job's agent by their names on a worker; a switch ends the slice itself."""
+    switch = {"switch.py": source("tools.deadman_switch")} if with_switch else {}
+    return {"agent.py": JOB_MAIN, **switch}
+
+
+@cache
+def job_archive() -> bytes:
+    """The zip with the modules of a job's agent, and what they are for a Python like this one."""
     package = resources.files("tpuctl")
     shared = {f"tpuctl/{name}": package.joinpath(name).read_text("utf-8") for name in SHARED}
     job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
-    switch = {"switch.py": source("tools.deadman_switch")} if with_switch else {}
-    main = {"agent.py": job["tpuctl/agent/job/agent.py"]}
-    return {**package_files(FETCHER), **shared, **job, **main, **switch}
+    texts = {**package_files(FETCHER), **shared, **job}
+    compiled = {f"{name}c": compiled_module(name, text) for name, text in texts.items()}
+    return zipped({**texts, **compiled})
+
+
+def compiled_module(name: str, text: str) -> bytes:
+    """A module as Python compiles it (PEP 552: by its source, which nobody compares).
+
+    A Python of another version takes no notice of it and compiles the source beside it.
+    """
+    head = importlib.util.MAGIC_NUMBER + UNCHECKED + importlib.util.source_hash(text.encode())
+    return head + marshal.dumps(compile(text, name, "exec", dont_inherit=True))
 
 
 def package_files(modules: Sequence[str]) -> dict[str, str]:
@@ -104,13 +130,13 @@ def python_files(folder: Traversable, name: str) -> Iterator[tuple[str, str]]:
             yield from python_files(entry, f"{name}/{entry.name}")
 
 
-def zipped(files: Mapping[str, str]) -> bytes:
+def zipped(files: Mapping[str, str | bytes]) -> bytes:
     """A zip of these files, always the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as target:
-        for name, text in files.items():
+        for name, data in files.items():
             entry = zipfile.ZipInfo(name, EARLIEST)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = READABLE
-            target.writestr(entry, text)
+            target.writestr(entry, data)
     return packed.getvalue()

@@ -10,6 +10,7 @@ import pytest
 from tpuctl.jobs.workers import installation as installing
 
 BYTES = b"PK\0\xff\r\n"
+RUN = ".tpuctl/jobs/j-1-a1"
 AGENT = "import sys; print(sys.argv[1:], sys.stdin.read())"
 
 
@@ -20,14 +21,14 @@ def installed(tmp_path, monkeypatch):
     jobs = tmp_path / ".tpuctl" / "jobs"
 
     def install(fence: int = 5) -> subprocess.CompletedProcess:
-        files = {"agent.py": AGENT, "tpuctl/__init__.py": "", "config.json": f"[{fence}]"}
+        files = {"agent.py": AGENT, "config.json": f"[{fence}]"}
         archives = {"library.zip": base64.b64encode(BYTES).decode()}
         asked = {
-            "directory": ".tpuctl/jobs/j-1-a1", "fence": fence, "files": files,
+            "program": installing.INSTALL, "directory": RUN, "fence": fence, "files": files,
             "archives": archives, "secrets": {},
         }  # fmt: skip
         return subprocess.run(
-            [sys.executable, *installing.install_argv()[1:]], input=json.dumps(asked),
+            [sys.executable, *installing.install_argv(RUN)[1:]], input=json.dumps(asked),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 

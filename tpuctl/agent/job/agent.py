@@ -6,15 +6,19 @@
     agent.py status DIR                              print the status; exit 1 when there is no run
     agent.py watch DIR [--offset N]                  stream status and log until the run is over
 
-It lies in DIR, with the package that it imports beside it. Every verb imports what it needs and no
-more: sixteen of them may share a core. Standard library only, Python 3.8.
+It lies in DIR, with an archive of the package that it imports. Every verb imports what it needs
+and no more: sixteen of them may share a core. Standard library only, Python 3.8.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
 
 GRACE_S = "10"
 FLAGS = frozenset({"--dump", "--watch"})
@@ -105,9 +109,14 @@ def main(argv: list[str]) -> int:
     return VERBS[argv[0]](os.path.abspath(argv[1]), parse_options(argv[2:]))
 
 
-if __name__ == "__main__":
+def run_command() -> NoReturn:
+    """Be the program that the command line asks for."""
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    run_command()

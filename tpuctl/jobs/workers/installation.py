@@ -19,9 +19,9 @@ from tpuctl.models.job import Attempt, JobRecord
 MOST_ATTEMPTS = 1000
 NOTICE_S = 30
 """From the notice of a preemption to the worker's end, where Google keeps to it."""
+BEGIN = "import json, sys; asked = json.load(sys.stdin); exec(asked.pop('program'))"
 INSTALL = """\
-import binascii, json, os, sys
-asked = json.load(sys.stdin)
+import binascii, io, os
 path = os.path.join(os.path.expanduser("~"), asked["directory"])
 try:
     newest = int(os.readlink(path.rpartition("-a")[0] + ".fence"))
@@ -29,33 +29,30 @@ except OSError:
     newest = 0
 if asked["fence"] < newest:
     sys.exit(3)
-program = os.path.join(path, "agent.py")
-python = [sys.executable, "-S", program]
-if os.path.exists(os.path.join(path, "status.json")):
-    os.execv(sys.executable, [*python, "run", path, "--watch"])
+files = {}
+if not os.path.exists(os.path.join(path, "status.json")):
+    files = {name: text.encode() for name, text in asked["files"].items()}
+    files.update((name, binascii.a2b_base64(text)) for name, text in asked["archives"].items())
 umask = os.umask(0o077)
-files = {name: text.encode() for name, text in asked["files"].items()}
-files.update((name, binascii.a2b_base64(text)) for name, text in asked["archives"].items())
 for name, data in files.items():
+    os.makedirs(path, exist_ok=True)
     target = os.path.join(path, name)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     with open(target + ".new", "wb") as file:
         file.write(data)
     os.replace(target + ".new", target)
 os.umask(umask)
-reader, writer = os.pipe()
-if not os.fork():
-    os.close(reader)
-    with open(writer, "w") as pipe:
-        json.dump({"secrets": asked["secrets"]}, pipe)
-    os._exit(0)
-os.close(writer)
-os.dup2(reader, 0)
-os.execv(sys.executable, [*python, "run", path, "--watch"])
+__file__ = os.path.join(path, "agent.py")
+sys.argv = [__file__, "run", path, "--watch"]
+sys.path.insert(0, path)
+sys.stdin = io.StringIO(json.dumps({"secrets": asked["secrets"]}))
+with open(__file__) as file:
+    program = compile(file.read(), __file__, "exec")
+del asked, files
+exec(program)
 """
 """A supervisor whose lease is over changes nothing; the files of a run that is there stay as they
-are: another version of tpuctl may have begun it. Secrets go on through a pipe, which a process of
-its own fills: it holds 64 KiB."""
+are: another version of tpuctl may have begun it. The agent goes on in the same process, for the
+start of a Python and its imports are half of what a run costs before it is prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +77,12 @@ class WorkerSlot:
     """Which worker of its slice."""
 
 
-def install_argv() -> list[str]:
-    """The command that reads an `installation`, begins the run, and goes on as its `watch`."""
-    return ["python3", "-S", "-c", INSTALL]
+def install_argv(run: str) -> list[str]:
+    """The command that reads an `installation`, begins the run, and goes on as its `watch`.
+
+    It makes no use of the run's directory, which tells people what the process is.
+    """
+    return ["python3", "-S", "-c", BEGIN, run]
 
 
 def install_input(
@@ -114,6 +114,7 @@ def install_input(
     }
     return json.dumps(
         {
+            "program": INSTALL,
             "directory": protocol.run_directory(record.job_id, attempt.number),
             "fence": inputs.fence,
             "files": {
@@ -156,4 +157,5 @@ def program_environment(
 @cache
 def agent_archives() -> Mapping[str, str]:
     """The binary files that are installed beside the agent, in base64, by name."""
-    return {library.ARCHIVE_NAME: base64.b64encode(library.build_archive()).decode()}
+    archives = {library.ARCHIVE_NAME: library.build_archive(), ship.JOB_ARCHIVE: ship.job_archive()}
+    return {name: base64.b64encode(data).decode() for name, data in archives.items()}

@@ -139,7 +139,7 @@ class WorkerConnection:
 
     async def _stream(self, shell: WorkerShell) -> None:
         """What the agent says; a run that may be begun is begun by the same command."""
-        argv, stdin = installing.install_argv(), self.installation
+        argv, stdin = installing.install_argv(self.run), self.installation
         if stdin is None:
             options = [] if self.offset is None else ["--offset", str(self.offset)]
             argv = protocol.agent_argv(self.run, "watch", *options)
