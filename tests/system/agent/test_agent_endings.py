@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import tpuctl
+from tpuctl.agent import ship
 from tpuctl.agent.job import log_end
 
 JOB = Path(tpuctl.__file__).parent / "agent" / "job"
+SHARED = [f"tpuctl.{name[:-3]}" for name in ship.SHARED]
+"""The other modules that go to a worker with the agent."""
 FAILED = """\
 step=1
 Traceback (most recent call last):
@@ -85,7 +88,7 @@ def foreign_imports(path: Path) -> set[str]:
         name
         for name in imported
         if name.partition(".")[0] not in sys.stdlib_module_names
-        and name != "tpuctl"
+        and name not in ("tpuctl", *SHARED)
         and not name.startswith(("tpuctl.agent.job", "tpuctl.agent.data"))
     }
 
