@@ -68,7 +68,11 @@ def columns(now_s: float) -> Columns[JobRecord]:
         "outcome": lambda job: job.state,
         "slice_hours": lambda job: round(spent(job).slice_hours, 4),
         "usd": lambda job: usd_of(spent(job).usd),
-        "queued_resources": lambda job: _distinct(each.queued_resource for each in job.attempts),
+        "queued_resources": lambda job: _distinct(
+            name
+            for each in job.attempts
+            for name in (each.queued_resource, *(other.name for other in each.others))
+        ),
         "node_ids": lambda job: _distinct(chain(*(each.node_ids for each in job.attempts))),
     }
 

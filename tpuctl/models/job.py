@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from tpuctl.models import option_rules
 from tpuctl.models.node import Provisioning
+from tpuctl.models.search import Candidate, Place, Search
 from tpuctl.models.slice_options import SliceOptions
 
 
@@ -82,12 +83,19 @@ class Resources:
     num_slices: int = 1
     runtime_version: str | None = None
     options: SliceOptions = SliceOptions()
+    alternatives: tuple[str, ...] = ()
+    """Accelerator types to take in place of `accelerators`, the preferred one first."""
 
     @property
     def provisioning(self) -> Provisioning:
         """How the slices' capacity is obtained."""
         tiers = {"spot"} if self.use_spot else self.options.given
         return option_rules.provisioning(frozenset(tiers))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Every accelerator type that will do, the preferred one first."""
+        return (self.accelerators, *self.alternatives) if self.accelerators else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,7 @@ class JobSpec:
     timeouts: Timeouts = Timeouts()
     budget: Budget = Budget()
     teardown: Teardown = Teardown.ALWAYS
+    search: Search = Search()
 
 
 class ProofResult(StrEnum):
@@ -215,7 +224,11 @@ tried five times of 30 s by the client."""
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a job: a slice, its workers, and how it ended."""
+    """One try of a job: a slice, its workers, and how it ended.
+
+    While it waits for a slice, `zone`, `node` and `queued_resource` are those of the request that
+    leads, and `others` has those beside it; with `chosen_s` they are those of the slice it has.
+    """
 
     number: int
     zone: str
@@ -223,6 +236,8 @@ class Attempt:
     state: AttemptState
     owned: bool
     """The slice is the job's own: requested by it, and deleted by it."""
+    accelerator_type: str = ""
+    """Empty: that of the job's record."""
     queued_resource: str | None = None
     request_id: str | None = None
     slices: int = 1
@@ -231,6 +246,10 @@ class Attempt:
     worker_count: int = 0
     requested_s: float | None = None
     accepted_s: float | None = None
+    others: tuple[Candidate, ...] = ()
+    """Every other request that was made for this attempt, what became of it included."""
+    chosen_s: float | None = None
+    """When its slice was chosen: from then on no other request can win."""
     ready_s: float | None = None
     started_s: float | None = None
     stopping_s: float | None = None
@@ -301,8 +320,11 @@ class JobRecord:
     zone: str
     """The zone of the newest attempt; before the first, the one that is tried first."""
     accelerator_type: str
+    """That of the newest attempt; before the first, the one that is tried first."""
     zones: tuple[str, ...] = ()
     """Every zone that may be tried, in order."""
+    places: tuple[Place, ...] = ()
+    """Every slice that may be asked for, in order; none: the type in each of the zones."""
     node: str | None = None
     """The slice that the submitter named; it is never torn down."""
     usd_per_hour: float | None = None
@@ -364,7 +386,18 @@ class JobRecord:
             for attempt in self.attempts
             if attempt.owned and attempt.queued_resource and attempt.deleted_s is None
         }
+        names |= {
+            other.name
+            for attempt in self.attempts
+            for other in attempt.others
+            if other.deleted_s is None and not (other.is_open and self._searches(attempt))
+        }
         return tuple(sorted(name for name in names if name and name != kept))
+
+    def _searches(self, attempt: Attempt) -> bool:
+        """Whether the attempt still waits for any of its requests."""
+        is_newest = attempt is self.attempt and not self.is_ended
+        return is_newest and attempt.state == AttemptState.WAITING
 
     @property
     def _kept(self) -> str | None:

@@ -130,7 +130,7 @@ def test_a_slow_submitter_offers_its_lease_again(world):
 
 
 def test_a_record_of_a_newer_tpuctl_is_left_to_it(world):
-    world.store.put_if_absent("tpuctl/records/later-000000", b'{"schema": 4}')
+    world.store.put_if_absent("tpuctl/records/later-000000", b'{"schema": 5}')
     lease.offer(world.store, "later-000000", "me")
     said = []
     asyncio.run(supervise(world, world.store, said.append))

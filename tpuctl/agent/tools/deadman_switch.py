@@ -243,10 +243,13 @@ def deletion_reason(
     `final(attempt, worker)` is a worker's final status, empty while there is none.
     """
     mine = config["queued_resource"]
-    if mine not in [each["queued_resource"] for each in record["attempts"]]:
+    others = [other for each in record["attempts"] for other in each["others"]]
+    names = [each["queued_resource"] for each in record["attempts"]]
+    if mine not in [*names, *(other["name"] for other in others)]:
         raise UnknownStateError("the record does not know this slice")
     newest = record["attempts"][-1]
-    if newest["queued_resource"] != mine:
+    rivals = [other["name"] for other in newest["others"] if other["withdrawn_s"] is None]
+    if mine not in [newest["queued_resource"], *rivals]:
         return "the job goes on elsewhere"
     count = 0 if record["state"] in END_STATES else newest["worker_count"] or config["workers"]
     finals = [final(newest["number"], worker) for worker in range(count)]

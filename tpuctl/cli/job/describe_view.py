@@ -6,11 +6,19 @@ from tpuctl.cli.job.details import deadman_proof, first_failure, last_step, newe
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, age
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
-from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
+from tpuctl.models.search import Candidate
+from tpuctl.operations.jobs.queries import (
+    JobDetails,
+    current_status,
+    place_text,
+    places_of,
+    worker_text,
+)
 from tpuctl.operations.jobs.supervision import supervisor_command
 from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12
+OTHERS_SHOWN = 12
 
 
 def job_view(found: JobDetails) -> DetailView:
@@ -21,7 +29,7 @@ def job_view(found: JobDetails) -> DetailView:
         heading=job.job_id,
         state=job.state,
         fields=[(label, text) for label, text in _fields(found) if text],
-        blocks=[*_trouble(job), attempts, _workers(job), _events(found)],
+        blocks=[*_trouble(job), attempts, _others(job), _workers(job), _events(found)],
     )
 
 
@@ -32,7 +40,7 @@ def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
     yield "submitted", f"{_ago(found, job.submitted_s)} by {job.owner}"
     yield "ended", _ago(found, job.ended_s) if job.ended_s else ""
     yield "slice", _slice(job)
-    yield "zones", ", then ".join(job.zones) if len(job.zones) > 1 else ""
+    yield "zones", _places(job)
     yield "step", _step(job)
     yield "cost", _cost(found)
     yield "budget", _budget(found)
@@ -57,6 +65,32 @@ def _slice(job: JobRecord) -> str:
     wanted = job.attempt.slices if job.attempt else job.spec.resources.num_slices
     several = f"{wanted} x " if wanted > 1 else ""
     return f"{several}{job.accelerator_type} {spending.provisioning(job)} in {job.zone}"
+
+
+def _places(job: JobRecord) -> str:
+    """Every slice that may be asked for: `v6e-16 in us-east5-b, then v6e-16 in us-east1-d`."""
+    places = [place_text(job, place) for place in places_of(job)]
+    if len(places) < 2 or job.node is not None:
+        return ""
+    if job.spec.search.at_once == 1:
+        return ", then ".join(places)
+    return f"{', '.join(places)}; up to {job.spec.search.at_once} at once"
+
+
+def _others(job: JobRecord) -> DetailBlock:
+    """The requests of the newest attempt that do not lead, and what they cost."""
+    attempt = job.attempt
+    others = attempt.others if attempt else ()
+    title = f"other requests of attempt {attempt.number}" if attempt else ""
+    return DetailBlock(title, [_other(other) for other in others[-OTHERS_SHOWN:]])
+
+
+def _other(other: Candidate) -> tuple[str, ...]:
+    if other.is_open:
+        return other.name, other.zone, other.accelerator_type, "-", "open"
+    billed = "still billed" if other.billed_s is None else f"{other.billed_s:.0f} s billed"
+    left = "withdrawn" if other.deleted_s is not None else "being withdrawn"
+    return other.name, other.zone, other.accelerator_type, billed, f"{left}: {other.reason}"
 
 
 def _step(job: JobRecord) -> str:

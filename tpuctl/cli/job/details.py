@@ -16,6 +16,7 @@ from tpuctl.cli.shell.output import (
     values_of,
 )
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
+from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
 from tpuctl.operations.slices import spending
 
@@ -71,12 +72,20 @@ WORKER: Columns[WorkerReport] = {
 """One worker of an attempt as a JSON object. Keys are public."""
 
 
+REQUEST: Columns[Candidate] = {
+    **attributes(queued_resource="name"),
+    **attributes("zone", "accelerator_type", "reason", "billed_s"),
+    "outcome": lambda other: "open" if other.is_open else "withdrawn",
+    **moments("requested", "active", "withdrawn", "deleted"),
+}
+"""A request that does not lead its attempt, as a JSON object. Keys are public."""
 ATTEMPT: Columns[Attempt] = {
     **attributes("number", "node"),
     "outcome": lambda attempt: attempt.outcome or attempt.state,
     **attributes("resume_step", "last_step", "reason", "state", "zone", "nodes"),
     "node_ids": lambda attempt: [str(node_id) for node_id in attempt.node_ids],
-    **attributes("queued_resource"),
+    **attributes("queued_resource", "accelerator_type"),
+    "other_requests": lambda attempt: [values_of(other, REQUEST) for other in attempt.others],
     **moments("requested", "ready", "started", "ended", "deleted"),
     **attributes("first_worker"),
     "workers": lambda attempt: [values_of(report, WORKER) for report in attempt.workers],

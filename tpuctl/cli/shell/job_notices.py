@@ -121,10 +121,12 @@ def _continues_text(job: JobRecord) -> str:
 def _price_text(job: JobRecord) -> str:
     """What the job runs on, and what that costs."""
     number = job.spec.resources.num_slices
-    slices = job.accelerator_type if number == 1 else f"{number} x {job.accelerator_type}"
+    types = " or ".join(job.spec.resources.types) if job.node is None else job.accelerator_type
+    slices = types if number == 1 else f"{number} x {types}"
     where = f"on node {job.node}" if job.node else f"in {' or '.join(job.zones)}"
     usd = job.usd_per_hour
-    price = "no list price is known" if usd is None else f"{Usd(usd)} USD/h while READY"
+    most = "at most " if job.node is None and job.spec.resources.alternatives else ""
+    price = "no list price is known" if usd is None else f"{most}{Usd(usd)} USD/h while READY"
     return f"{slices} {where}: {price}"
 
 

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpuctl.jobs.policy.observation import ABSENT, JobObservation
+from tpuctl.jobs.policy.search import led_by, open_requests
+from tpuctl.jobs.policy.zones import key_of
 from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord, Phase
 from tpuctl.models.queued_resource import QueuedResourceState
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSlice:
-    """Create the attempt's queued resource."""
+    """Create the queued resource that leads the attempt."""
 
     attempt: Attempt
 
@@ -48,12 +50,14 @@ class StopWorkers:
 
 @dataclass(frozen=True, slots=True)
 class RecordStockout:
-    """Tell other jobs that a zone has no slice of the job's type, or that it has one."""
+    """Tell other jobs that a zone has no slice of a type, or that it has one."""
 
-    attempt: int
+    queued_resource: str
+    """The request that found it so."""
     zone: str
+    accelerator_type: str
     out_s: float | None
-    """When an attempt found it so; None: it has granted one."""
+    """When it was found so; None: the zone has granted one."""
 
 
 Action = RequestSlice | DeleteSlice | ConnectWorkers | StartWorkers | StopWorkers | RecordStockout
@@ -71,12 +75,15 @@ def required_actions(record: JobRecord, seen: JobObservation) -> list[Action]:
     if record.is_ended or attempt is None or attempt.state == AttemptState.ENDED:
         return found
     if attempt.state == AttemptState.WAITING:
-        # Known of only when the one who asks now has looked: a create's reply may have been lost.
-        absent = seen.requests.get(attempt.queued_resource or "") == ABSENT
-        if absent and attempt.accepted_s is None and not seen.blocked_by:
-            found.append(RequestSlice(attempt))
-        return found
+        return [*found, *_request_actions(attempt, seen)]
     return [*found, *_worker_actions(attempt)]
+
+
+def _request_actions(attempt: Attempt, seen: JobObservation) -> Iterator[Action]:
+    for request in () if seen.blocked_by else open_requests(attempt):
+        # Known of only when the one who asks now has looked: a create's reply may have been lost.
+        if seen.requests.get(request.name) == ABSENT and request.accepted_s is None:
+            yield RequestSlice(led_by(attempt, request.name))
 
 
 def _worker_actions(attempt: Attempt) -> Iterator[Action]:
@@ -91,14 +98,20 @@ def _worker_actions(attempt: Attempt) -> Iterator[Action]:
 
 def _stockout_actions(record: JobRecord, seen: JobObservation) -> Iterator[Action]:
     for attempt in record.attempts[-2:]:
+        name, (zone, kind) = attempt.queued_resource or "", key_of(record, attempt)
         if attempt.outcome == AttemptOutcome.STOCKOUT:
-            yield RecordStockout(attempt.number, attempt.zone, attempt.ended_s)
-        known = (seen.zone_health or {}).get(attempt.zone)
+            yield RecordStockout(name, zone, kind, attempt.ended_s)
+        newest = {other.key: other for other in attempt.others if other.is_stockout}
+        for other in newest.values():
+            yield RecordStockout(other.name, *other.key, other.withdrawn_s)
+        known = (seen.zone_health or {}).get((zone, kind))
         was_out = known is not None and known.stockout_score > 0
         if attempt.state == AttemptState.PREPARING and attempt.owned and was_out:
-            yield RecordStockout(attempt.number, attempt.zone, None)
+            yield RecordStockout(name, zone, kind, None)
 
 
 def zone_of(record: JobRecord, name: str) -> str:
     """The zone of a queued resource of the job's own."""
-    return next(each.zone for each in record.attempts if each.queued_resource == name)
+    zones = {other.name: other.zone for each in record.attempts for other in each.others}
+    zones |= {each.queued_resource: each.zone for each in record.attempts if each.queued_resource}
+    return zones[name]

@@ -36,20 +36,25 @@ EXPLAINABLE = frozenset({AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutc
 
 def end_of_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
     """How an attempt without a slice ends; None while it goes on."""
-    request = seen.requests.get(attempt.queued_resource or "")
-    refusal = _refusal(attempt, seen)
     if record.cancel_requested_s is not None:
         return AttemptEnd(AttemptOutcome.CANCELLED, "cancelled while waiting for a slice")
+    if found := end_of_request(attempt, seen):
+        return found
+    if is_overdue(record, seen.now_s):
+        return AttemptEnd(AttemptOutcome.TIMEOUT, no_slice_text(record))
+    return None
+
+
+def end_of_request(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
+    """How the request that leads an attempt ends without a slice; None while it may get one."""
+    request = seen.requests.get(attempt.queued_resource or "")
+    refusal = _refusal(attempt, seen)
     if refusal is None and request == QueuedResourceState.FAILED:
         refusal = REQUEST_FAILED
     if refusal is not None:
         kind = AttemptOutcome.STOCKOUT if refusal.is_shortage else AttemptOutcome.REFUSED
         return AttemptEnd(kind, refusal.text, refusal=refusal.kind)
-    if found := _slice_loss(attempt, seen.node, request):
-        return found
-    if is_overdue(record, seen.now_s):
-        return AttemptEnd(AttemptOutcome.TIMEOUT, no_slice_text(record))
-    return None
+    return _slice_loss(attempt, seen.node, request)
 
 
 def _slice_loss(attempt: Attempt, node: str | None, request: str | None) -> AttemptEnd | None:
@@ -67,7 +72,8 @@ def is_overdue(record: JobRecord, now_s: float) -> bool:
 
 def no_slice_text(record: JobRecord) -> str:
     """The reason of a job that has waited for a slice for too long."""
-    return f"no {record.accelerator_type} within {record.spec.timeouts.queue_s or 0:.0f} s"
+    types = " or ".join(record.spec.resources.types) or record.accelerator_type
+    return f"no {types} within {record.spec.timeouts.queue_s or 0:.0f} s"
 
 
 def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
@@ -193,8 +199,8 @@ def _ends(attempt: Attempt, seen: JobObservation) -> Iterator[tuple[tuple[float,
 
 
 def _refusal(attempt: Attempt, seen: JobObservation) -> SliceRefusal | None:
-    found = seen.refusal
-    return found if found and found.queued_resource in ("", attempt.queued_resource) else None
+    about = ("", attempt.queued_resource)
+    return next((each for each in seen.refusals if each.queued_resource in about), None)
 
 
 def _success(attempt: Attempt, reports: tuple[WorkerReport, ...]) -> AttemptEnd | None:

@@ -1,13 +1,13 @@
 """How a job's next attempt begins: on which slice, in which zone, and what it waits for."""
 
-import uuid
 from dataclasses import replace
 
-from tpuctl.jobs.policy import attempt_end, budget, zones
+from tpuctl.jobs.policy import attempt_end, budget, search, zones
 from tpuctl.jobs.policy.observation import JobObservation
 from tpuctl.jobs.policy.zones import ZoneChoice
 from tpuctl.jobs.record.status_text import with_status
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobState
+from tpuctl.models.search import Place
 
 
 def begin_next_attempt(record: JobRecord, seen: JobObservation) -> JobRecord:
@@ -21,7 +21,7 @@ def begin_next_attempt(record: JobRecord, seen: JobObservation) -> JobRecord:
     if spent := budget.stop_reason(record, seen.now_s):
         return end_job(record, JobState.FAILED, spent, seen)
     if seen.blocked_by:
-        return wait_for_slice(record, ZoneChoice(None, seen.blocked_by), seen)
+        return wait_for_slice(record, ZoneChoice(why=seen.blocked_by), seen)
     last = record.attempt
     if last is not None and last.is_usable:
         return _same_slice(record, last, seen)
@@ -60,7 +60,9 @@ def restart_stopping_wait(record: JobRecord, now_s: float) -> JobRecord:
 
 def replace_attempt(record: JobRecord, attempt: Attempt) -> JobRecord:
     """The record with its newest attempt changed."""
-    return replace(record, attempts=(*record.attempts[:-1], attempt))
+    kind = attempt.accelerator_type or record.accelerator_type
+    attempts = (*record.attempts[:-1], attempt)
+    return replace(record, attempts=attempts, zone=attempt.zone, accelerator_type=kind)
 
 
 def end_job(record: JobRecord, state: JobState, why: str, seen: JobObservation) -> JobRecord:
@@ -76,11 +78,11 @@ def _in_some_zone(record: JobRecord, seen: JobObservation) -> JobRecord:
         return end_job(record, JobState.FAILED, attempt_end.no_slice_text(record), seen)
     if record.unwanted or seen.zone_health is None or _changed_s(record) >= seen.now_s:
         is_queued = record.state == JobState.QUEUED
-        return record if is_queued else wait_for_slice(record, ZoneChoice(None), seen)
-    choice = zones.choose_zone(record, seen.zone_health, seen.now_s)
-    if choice.zone is None:
+        return record if is_queued else wait_for_slice(record, ZoneChoice(), seen)
+    choice = zones.choose_places(record, seen.zone_health, seen.now_s)
+    if not choice.places:
         return wait_for_slice(record, choice, seen)
-    return _new_slice(replace(record, zone=choice.zone), seen)
+    return _new_slice(record, choice.places, seen)
 
 
 def _changed_s(record: JobRecord) -> float:
@@ -96,29 +98,18 @@ def _on_node(record: JobRecord, node: str, seen: JobObservation) -> JobRecord:
         node=node,
         state=AttemptState.PREPARING,
         owned=False,
+        accelerator_type=record.accelerator_type,
         ready_s=seen.now_s,
     )
     return _begin(record, attempt, f"preparing the workers of {node}", seen)
 
 
-def _new_slice(record: JobRecord, seen: JobObservation) -> JobRecord:
-    number = len(record.attempts) + 1
-    name = f"{record.job_id}-a{number}"
-    slices = record.spec.resources.num_slices
-    attempt = Attempt(
-        number=number,
-        zone=record.zone,
-        node=name,
-        state=AttemptState.WAITING,
-        owned=True,
-        queued_resource=name,
-        request_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"tpuctl:{record.job_id}:{name}")),
-        slices=slices,
-        requested_s=seen.now_s,
-    )
-    count = f"{slices} x " if slices > 1 else ""
-    text = f"requesting {count}{record.accelerator_type} in {record.zone}"
-    return _begin(record, attempt, text, seen)
+def _new_slice(record: JobRecord, places: tuple[Place, ...], seen: JobObservation) -> JobRecord:
+    attempt = search.new_attempt(record, places, seen.now_s)
+    count = f"{attempt.slices} x " if attempt.slices > 1 else ""
+    where = " or ".join(dict.fromkeys(place.zone for place in places))
+    types = " or ".join(dict.fromkeys(place.accelerator_type for place in places))
+    return _begin(record, attempt, f"requesting {count}{types} in {where}", seen)
 
 
 def _same_slice(record: JobRecord, last: Attempt, seen: JobObservation) -> JobRecord:
@@ -128,6 +119,7 @@ def _same_slice(record: JobRecord, last: Attempt, seen: JobObservation) -> JobRe
         node=last.node,
         state=AttemptState.PREPARING,
         owned=last.owned,
+        accelerator_type=last.accelerator_type,
         queued_resource=last.queued_resource,
         slices=last.slices,
         ready_s=seen.now_s,

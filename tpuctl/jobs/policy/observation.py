@@ -18,14 +18,14 @@ class SliceRefusal:
     text: str
     kind: str
     queued_resource: str = ""
-    """The request that it is about; empty: the newest attempt's."""
+    """The request that it is about; empty: the one that leads the newest attempt."""
     is_shortage: bool = False
     """No chips or no quota now: another zone may have them, or this one later."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """Stock-outs of the job's type in one zone, and the quota that is left there."""
+    """Stock-outs of one type in one zone, and the quota that is left there."""
 
     out_s: float | None = None
     """When it was last seen out of them, by whatever job of the bucket."""
@@ -63,10 +63,11 @@ class JobObservation:
     """What workers left in the bucket as they ended, once they can no longer be asked."""
     saved_s: float | None = None
     """When the newest checkpoint was written, 0.0 where there is none; None: not known."""
-    zone_health: Mapping[str, ZoneHealth] | None = None
-    """By zone; None: nobody has looked yet, and no slice is requested before that."""
+    zone_health: Mapping[tuple[str, str], ZoneHealth] | None = None
+    """By zone and type; None: nobody has looked yet, and no slice is requested before that."""
     blocked_by: str = ""
     """What this supervisor must have before it can start the job, and has not."""
-    refusal: SliceRefusal | None = None
+    refusals: tuple[SliceRefusal, ...] = ()
+    """Of requests of the newest attempt."""
     trouble: str | None = None
     """What went wrong when the world was last asked or acted upon."""

@@ -11,12 +11,26 @@ Actions are repeated until the world shows their effect, so each must be harmles
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpuctl.jobs.policy import attempt_end, attempts, restart, slice_end, worker_timeouts, zones
+from tpuctl.jobs.policy import (
+    attempt_end,
+    attempts,
+    restart,
+    search,
+    slice_end,
+    worker_timeouts,
+    zones,
+)
 from tpuctl.jobs.policy.actions import Action, required_actions
 from tpuctl.jobs.policy.attempts import enter_state, replace_attempt
 from tpuctl.jobs.policy.observation import ABSENT, JobObservation
 from tpuctl.jobs.policy.slice_end import AttemptEnd
-from tpuctl.jobs.record.status_text import format_moment, switch_warning, with_event, with_status
+from tpuctl.jobs.record.status_text import (
+    format_duration,
+    format_moment,
+    switch_warning,
+    with_event,
+    with_status,
+)
 from tpuctl.models.job import (
     UNSEEN_S,
     Attempt,
@@ -32,6 +46,7 @@ from tpuctl.models.job import (
 from tpuctl.models.node import NodeState
 from tpuctl.models.operation import without_worker_name
 from tpuctl.models.queued_resource import QueuedResourceState
+from tpuctl.models.search import Candidate
 
 CONNECT_WARNING_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
@@ -43,8 +58,9 @@ DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
 """What was decided here stays, whatever becomes of the slice meanwhile."""
 ATTEMPT_TIMES = (
     *("requested_s", "accepted_s", "ready_s", "started_s", "stopping_s"),
-    *("ended_s", "deleted_s", "awaited_s"),
+    *("ended_s", "deleted_s", "awaited_s", "chosen_s"),
 )
+CANDIDATE_TIMES = ("requested_s", "accepted_s", "active_s", "withdrawn_s", "deleted_s")
 RECORD_TIMES = ("wanted_since_s", "ended_s")
 ENDED_STATE = {
     AttemptOutcome.SUCCEEDED: JobState.SUCCEEDED,
@@ -87,14 +103,16 @@ def _advance(record: JobRecord, seen: JobObservation) -> JobRecord:
 
 
 def _advance_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
-    request = seen.requests.get(attempt.queued_resource or "")
+    before = attempt.queued_resource
+    if record.cancel_requested_s is None:
+        attempt = search.drop_failed(record, search.note_states(attempt, seen), seen)
+        attempt = search.note_states(search.choose_slice(record, attempt, seen), seen)
+    if attempt.queued_resource != before:  # what was seen are the nodes of another request
+        seen = replace(seen, node=None, node_checked_s=0.0, node_ids=(), worker_count=0)
+    record = replace_attempt(record, attempt)
     if found := attempt_end.end_of_waiting(record, attempt, seen):
         return _finish(record, attempt, found, seen)
-    if request is None or request == ABSENT:
-        return with_status(record, seen.trouble, seen.now_s) if seen.trouble else record
-    if attempt.accepted_s is None:
-        attempt = replace(attempt, accepted_s=seen.now_s)
-        record = replace_attempt(record, attempt)
+    request = seen.requests.get(attempt.queued_resource or "")
     if request == QueuedResourceState.ACTIVE and seen.node == NodeState.READY:
         ready = replace(
             attempt,
@@ -105,25 +123,43 @@ def _advance_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) 
         )
         text = f"preparing {workers_text(seen.worker_count)}"
         return enter_state(replace(record, wanted_since_s=None), ready, text, seen)
-    return _advance_queued(record, attempt, request, seen)
+    return _advance_queued(record, attempt, seen)
 
 
-def _advance_queued(
-    record: JobRecord, attempt: Attempt, request: str, seen: JobObservation
-) -> JobRecord:
-    """The request waits its turn, and is given up for another zone when that takes too long."""
+def _advance_queued(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
+    """The requests wait; one is given up for another place when that takes too long."""
+    later = search.next_fallback(record, attempt, seen)
+    if later is not None and seen.now_s >= later.due_s:
+        waited = format_duration(seen.now_s - (later.request.accepted_s or seen.now_s))
+        kind, zone = later.request.accelerator_type or record.accelerator_type, later.request.zone
+        found = AttemptEnd(AttemptOutcome.STOCKOUT, f"no {kind} in {zone} for {waited}")
+        if len(search.open_requests(attempt)) == 1:
+            return _finish(record, attempt, found, seen)
+        attempt = search.drop_request(record, attempt, later.request.name, found, seen.now_s)
+        later = None
+    attempt = search.grow_search(replace_attempt(record, attempt), attempt, seen)
+    record = replace_attempt(record, attempt)
+    text = _waiting_text(record, attempt, seen)
+    if text is None:
+        return record
+    next_zone = zones.place_text(record, later.place) if later else ""
+    waiting = replace(record, next_s=later.due_s if later else None, next_zone=next_zone)
+    return with_status(waiting, text, seen.now_s)
+
+
+def _waiting_text(record: JobRecord, attempt: Attempt, seen: JobObservation) -> str | None:
+    """What the requests wait for; None while nothing new is known of any."""
+    names = {each.name for each in search.open_requests(attempt)}
+    if len(names) > 1:
+        is_known = not names.isdisjoint(seen.requests)
+        return search.search_text(record, attempt, seen.requests) if is_known else seen.trouble
+    request = seen.requests.get(attempt.queued_resource or "")
+    if request is None or request == ABSENT:
+        return seen.trouble
     text = f"{attempt.zone}: queued resource {attempt.queued_resource} is {request}"
     if request == QueuedResourceState.WAITING_FOR_RESOURCES:
         text += f" since {format_moment(attempt.accepted_s or seen.now_s, seen.now_s)}"
-    later = zones.NO_FALLBACK
-    if request in zones.QUEUED_STATES:
-        later = zones.fallback_choice(record, attempt, seen.zone_health or {})
-    if later.next_s is None or seen.now_s < later.next_s:
-        waiting = replace(record, next_s=later.next_s, next_zone=later.next_zone)
-        return with_status(waiting, text, seen.now_s)
-    minutes = round((seen.now_s - (attempt.accepted_s or seen.now_s)) / 60.0)
-    waited = f"no {record.accelerator_type} in {attempt.zone} for {minutes} min"
-    return _finish(record, attempt, AttemptEnd(AttemptOutcome.STOCKOUT, waited), seen)
+    return text
 
 
 def _advance_working(record: JobRecord, attempt: Attempt, seen: JobObservation) -> JobRecord:
@@ -196,6 +232,7 @@ def _finish(
         spent=found.is_gone,
         workers=tuple(_trim_report(report, first) for report in attempt.workers),
     )
+    ended = search.withdraw_others(ended, seen.now_s, found.reason)
     text = f"attempt {ended.number} {found.outcome}: {found.reason}"
     record = with_status(replace_attempt(record, ended), text, seen.now_s)
     if record.cancel_requested_s is not None and found.outcome != AttemptOutcome.SUCCEEDED:
@@ -272,6 +309,7 @@ def _trim_report(report: WorkerReport, first: int | None) -> WorkerReport:
 
 def _note_deleted(record: JobRecord, seen: JobObservation) -> JobRecord:
     """A slice that we no longer want and that is gone is deleted: that is the proof."""
+    record = _note_withdrawn(record, seen)
     gone = {
         attempt.queued_resource
         for attempt in record.attempts
@@ -290,15 +328,42 @@ def _note_deleted(record: JobRecord, seen: JobObservation) -> JobRecord:
     return with_status(record, text, seen.now_s)
 
 
+def _note_withdrawn(record: JobRecord, seen: JobObservation) -> JobRecord:
+    """Every request that lost and that is gone; what it cost until then is told."""
+    known = replace(
+        record, attempts=tuple(search.note_others(each, seen) for each in record.attempts)
+    )
+    record = known
+    for attempt in known.attempts:
+        for other in attempt.others:
+            if other.name not in known.unwanted or not _is_withdrawn(other, seen):
+                continue
+            gone = replace(other, deleted_s=seen.now_s)
+            record = search.replace_request(record, gone)
+            text = f"withdrew {zones.place_text(record, gone)}: {gone.billed_s or 0.0:.0f} s billed"
+            record = with_event(record, EventKind.DELETED, text, seen.now_s)
+    return record
+
+
+def _is_withdrawn(request: Candidate, seen: JobObservation) -> bool:
+    if seen.requests.get(request.name) != ABSENT:
+        return False
+    was_seen = request.accepted_s is not None or bool(request.refusal) or request.is_stockout
+    return _is_surely_absent(request.withdrawn_s, seen, was_seen=was_seen)
+
+
 def _is_gone(attempt: Attempt, seen: JobObservation) -> bool:
     """Absent; one that was never seen may be on its way still, its create's reply lost."""
     if seen.requests.get(attempt.queued_resource or "") != ABSENT:
         return False
-    ended_s = attempt.ended_s or seen.now_s
     was_seen = attempt.accepted_s is not None or attempt.ready_s is not None
-    if was_seen or attempt.refusal:
-        return seen.looked_s >= ended_s  # asked again since: it may have ended by a wrong answer
-    return seen.looked_s >= ended_s + UNSEEN_S
+    return _is_surely_absent(attempt.ended_s, seen, was_seen=was_seen or bool(attempt.refusal))
+
+
+def _is_surely_absent(since_s: float | None, seen: JobObservation, *, was_seen: bool) -> bool:
+    """Asked again since it was given up: it may have ended by a wrong answer."""
+    given_up_s = since_s if since_s is not None else seen.now_s
+    return seen.looked_s >= given_up_s + (0.0 if was_seen else UNSEEN_S)
 
 
 def _with_deletion_trouble(record: JobRecord, seen: JobObservation) -> JobRecord:
@@ -316,13 +381,19 @@ def _clamp_to_now(record: JobRecord, now_s: float) -> JobRecord:
     The clock was set back, or that of the machine that wrote it was ahead of this one's: nobody
     waits for it to catch up.
     """
-    attempts = tuple(
-        replace(attempt, **_future_times(attempt, ATTEMPT_TIMES, now_s))
-        for attempt in record.attempts
-    )
+    attempts = tuple(_attempt_until(attempt, now_s) for attempt in record.attempts)
     return replace(record, attempts=attempts, **_future_times(record, RECORD_TIMES, now_s))
 
 
-def _future_times(dated: JobRecord | Attempt, names: tuple[str, ...], now_s: float) -> Any:
+def _attempt_until(attempt: Attempt, now_s: float) -> Attempt:
+    others = tuple(
+        replace(other, **_future_times(other, CANDIDATE_TIMES, now_s)) for other in attempt.others
+    )
+    return replace(attempt, others=others, **_future_times(attempt, ATTEMPT_TIMES, now_s))
+
+
+def _future_times(
+    dated: JobRecord | Attempt | Candidate, names: tuple[str, ...], now_s: float
+) -> Any:
     times = {name: getattr(dated, name) for name in names}
     return {name: now_s for name, time_s in times.items() if time_s is not None and time_s > now_s}

@@ -1,5 +1,6 @@
 """Whether another attempt follows the one that has just ended, and on which slice."""
 
+from tpuctl.jobs.policy import zones
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, Phase, WorkerReport
 
 LOSS_LIMIT = 3
@@ -19,6 +20,8 @@ def may_restart(record: JobRecord) -> bool:
     last, restart = record.attempts[-1], record.spec.restart
     if last.outcome == AttemptOutcome.PREEMPTED:
         return restart.preemption
+    if last.outcome == AttemptOutcome.REFUSED:
+        return bool(zones.unrefused_places(record))
     if last.outcome not in FAILURES:
         return last.outcome in (AttemptOutcome.LOST, AttemptOutcome.STOCKOUT)
     failures = [attempt for attempt in record.tries if attempt.outcome in FAILURES]

@@ -1,17 +1,18 @@
-"""Which zone is tried next, and when: in the order of the job file, the hopeless ones last."""
+"""What is asked for next, and when: a slice of some type in some zone, the hopeless ones last."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuctl.jobs.policy.observation import ZoneHealth
 from tpuctl.jobs.record.status_text import format_moment
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.queued_resource import QueuedResourceState
+from tpuctl.models.search import Candidate, Place, SearchOrder
 
-PATIENCE_S = 600.0
-"""How long a zone of several may let a request wait, in the first round; doubled every round."""
 RETRY_S, MAX_RETRY_S = 30.0, 600.0
-"""Seconds until a zone that refused is asked again: the first time, doubled each time, at most."""
+"""Seconds until a place that refused is asked again: the first time, doubled each time, at most."""
+MOST_DOUBLINGS = 20
 FORGOTTEN_BELOW = 0.1
 """Stock-outs that have decayed below this are forgotten."""
 QUEUED_STATES = frozenset(
@@ -23,102 +24,227 @@ QUEUED_STATES = frozenset(
 )
 """Of a request that can still be taken back without a loss."""
 UNKNOWN_HEALTH = ZoneHealth()
+PlaceKey = tuple[str, str]
+"""A zone and an accelerator type."""
+Health = Mapping[PlaceKey, ZoneHealth]
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChoice:
-    """A zone to ask now; or None, with the reason and when and where the job goes on."""
+    """The places to ask now; or none, with the reason and when and where the job goes on."""
 
-    zone: str | None
+    places: tuple[Place, ...] = ()
     why: str = ""
     next_s: float | None = None
     next_zone: str = ""
 
 
-def candidates(record: JobRecord) -> tuple[str, ...]:
-    """Every zone that may be tried, in order."""
-    return record.zones or (record.zone,)
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """The request that is given up next, when, and the place that is asked instead."""
+
+    request: Candidate
+    due_s: float
+    place: Place
 
 
-def choose_zone(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> ZoneChoice:
-    """The zone in which the next slice is requested, or when one is asked again."""
-    open_zones = _open_zones(record, health)
-    if not open_zones:
-        # What is known of quota may be wrong: the API is asked though none seems to be left.
-        last_s = record.attempt.ended_s if record.attempt else None
-        anyway_s = max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
-        if now_s >= anyway_s:
-            return ZoneChoice(_zones_by_score(record, health)[0])
-        left = "; ".join(f"quota of {zone}: {health[zone].quota}" for zone in candidates(record))
-        return ZoneChoice(None, left, anyway_s)
-    due = {zone: _due_s(record, zone) for zone in open_zones}
-    for zone in open_zones:
-        if due[zone] <= now_s:
-            return ZoneChoice(zone)
-    soonest = min(open_zones, key=lambda zone: due[zone])
-    next_zone = soonest if len(candidates(record)) > 1 else ""
-    return ZoneChoice(None, _stockout_text(record, health, now_s), due[soonest], next_zone)
+def places_of(record: JobRecord) -> tuple[Place, ...]:
+    """Every slice that the job may ask for, in the order of its file."""
+    zones = record.zones or (record.zone,)
+    return record.places or tuple(Place(zone, record.accelerator_type) for zone in zones)
 
 
-NO_FALLBACK = ZoneChoice(None)
+def place_text(record: JobRecord, place: Place | Candidate) -> str:
+    """`us-west4-a`; with the type before it where the job may take several types."""
+    types = {each.accelerator_type for each in places_of(record)}
+    return place.zone if len(types) == 1 else f"{place.accelerator_type} in {place.zone}"
 
 
-def fallback_choice(
-    record: JobRecord, attempt: Attempt, health: Mapping[str, ZoneHealth]
-) -> ZoneChoice:
-    """When a waiting request is given up, and for which zone; NO_FALLBACK: it waits for ever."""
-    others = [zone for zone in _open_zones(record, health) if zone != attempt.zone]
-    if not others or attempt.accepted_s is None:
-        return NO_FALLBACK
-    patience_s = PATIENCE_S * 2 ** len(_tries(record, attempt.zone))
-    return ZoneChoice(None, "", attempt.accepted_s + patience_s, others[0])
+def choose_places(record: JobRecord, health: Health, now_s: float) -> ZoneChoice:
+    """The places of which a slice is requested now beside those that are, or when one is again."""
+    held = held_places(record)
+    open_places = [place for place in _open_places(record, health) if place.key not in held]
+    if not open_places:
+        return ZoneChoice() if held else _against_quota(record, health, now_s)
+    stockouts = _stockouts(record)
+    due = {place.key: _due_s(stockouts.get(place.key, [])) for place in open_places}
+    fitting = fitting_places(record, [p for p in open_places if due[p.key] <= now_s], held)
+    if fitting or held:
+        return ZoneChoice(fitting)
+    soonest = min(open_places, key=lambda place: due[place.key])
+    next_zone = place_text(record, soonest) if len(places_of(record)) > 1 else ""
+    return ZoneChoice((), _stockout_text(record, health, now_s), due[soonest.key], next_zone)
 
 
-def _zones_by_score(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list[str]:
-    """The zones without recent stock-outs as they were listed, then the others, coldest first."""
+def _against_quota(record: JobRecord, health: Health, now_s: float) -> ZoneChoice:
+    """What is known of quota may be wrong: the API is asked though none seems to be left."""
+    last_s = record.attempt.ended_s if record.attempt else None
+    anyway_s = max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
+    ranked = ranked_places(record, health)
+    if now_s >= anyway_s:
+        return ZoneChoice(tuple(ranked[:1]))
+    left = "; ".join(
+        f"quota of {place_text(record, place)}: {health[place.key].quota}"
+        for place in places_of(record)
+        if health.get(place.key, UNKNOWN_HEALTH).has_quota is False
+    )
+    return ZoneChoice((), left, anyway_s)
 
-    def score(zone: str) -> float:
-        found = health.get(zone, UNKNOWN_HEALTH).stockout_score
-        return found if found >= FORGOTTEN_BELOW else 0.0
 
-    return sorted(candidates(record), key=score)
+def fallback(record: JobRecord, queued: Sequence[Candidate], health: Health) -> Fallback | None:
+    """Which of the requests that wait in a queue is given up for another place, and when.
+
+    None: they wait for ever, because no other place can be asked or there is room for it.
+    """
+    held = _open_requests(record)
+    spares = [place for place in _open_places(record, health) if place.key not in held]
+    if fitting_places(record, spares, held):
+        return None
+    stockouts, found = _stockouts(record), list[Fallback]()
+    for request in queued:
+        rest = [key for key in held if key != request.key]
+        fitting = fitting_places(record, spares, rest)
+        if fitting and request.accepted_s is not None:
+            round_ = len(stockouts.get(request.key, []))
+            patience_s = record.spec.search.patience_s * 2 ** min(round_, MOST_DOUBLINGS)
+            found.append(Fallback(request, request.accepted_s + patience_s, fitting[0]))
+    return min(found, key=lambda each: each.due_s, default=None)
 
 
-def _open_zones(record: JobRecord, health: Mapping[str, ZoneHealth]) -> list[str]:
-    """The zones that may have quota left, in the order of their scores."""
-    zones = _zones_by_score(record, health)
-    return [zone for zone in zones if health.get(zone, UNKNOWN_HEALTH).has_quota is not False]
+def ranked_places(record: JobRecord, health: Health) -> list[Place]:
+    """Every place that was not refused for ever, the one to ask first at the front.
+
+    First those that this search has tried less often, then by the order that the job file asks for,
+    then those with fewer recent stock-outs. A search side by side also looks at quota, price and
+    distance from the bucket; what is alike stays as it is listed.
+    """
+    stockouts, preferred = _stockouts(record), _preferences(record)
+    search = record.spec.search
+    is_ordered = search.at_once > 1 or search.order == SearchOrder.PRICE
+
+    def rank(place: Place) -> tuple[float, ...]:
+        known = health.get(place.key, UNKNOWN_HEALTH)
+        score = known.stockout_score if known.stockout_score >= FORGOTTEN_BELOW else 0.0
+        tries = len(stockouts.get(place.key, []))
+        first = (float(tries), preferred[place.key][0], score)
+        quota = {True: 0.0, None: 1.0, False: 2.0}[known.has_quota]
+        return (*first, quota, _usd(place), place.distance) if is_ordered else first
+
+    return sorted(unrefused_places(record), key=rank)
 
 
-def _tries(record: JobRecord, zone: str | None = None) -> list[Attempt]:
-    """What was tried in vain since there was a slice, the newest first."""
-    found: list[Attempt] = []
+def preference(record: JobRecord, key: PlaceKey) -> tuple[float, int]:
+    """What decides between two slices: the smaller one is taken, whatever is known of its zone."""
+    return _preferences(record).get(key, (math.inf, 0))
+
+
+def _preferences(record: JobRecord) -> dict[PlaceKey, tuple[float, int]]:
+    places = places_of(record)
+    if record.spec.search.order == SearchOrder.PRICE:
+        return {place.key: (_usd(place), index) for index, place in enumerate(places)}
+    types = list(dict.fromkeys(place.accelerator_type for place in places))
+    return {
+        place.key: (float(types.index(place.accelerator_type)), index)
+        for index, place in enumerate(places)
+    }
+
+
+def fitting_places(
+    record: JobRecord, wanted: Iterable[Place], held: Sequence[PlaceKey]
+) -> tuple[Place, ...]:
+    """The first of the places that may be asked beside the held ones, by number and by price."""
+    search, prices = record.spec.search, {place.key: place for place in places_of(record)}
+    room = search.at_once - len(held)
+    left = math.inf if search.max_usd_per_hour is None else search.max_usd_per_hour
+    left -= sum(prices[key].usd_per_hour or 0.0 for key in held if key in prices)
+    found: list[Place] = []
+    for place in wanted:
+        usd = place.usd_per_hour or 0.0
+        if len(found) < room and usd <= left:
+            found.append(place)
+            left -= usd
+    return tuple(found)
+
+
+def held_places(record: JobRecord) -> list[PlaceKey]:
+    """Where the job has requests that are not known to be gone, one entry for each request."""
+    held: dict[str, PlaceKey] = {}
+    for attempt in record.attempts:
+        if attempt.owned and attempt.queued_resource and attempt.deleted_s is None:
+            held[attempt.queued_resource] = key_of(record, attempt)
+        held.update({each.name: each.key for each in attempt.others if each.deleted_s is None})
+    return list(held.values())
+
+
+def unrefused_places(record: JobRecord) -> list[Place]:
+    """The places where the API did not say that it will never grant the slice."""
+    refused = {key for attempt in record.tries for key in _refusals(record, attempt)}
+    return [place for place in places_of(record) if place.key not in refused]
+
+
+def key_of(record: JobRecord, attempt: Attempt) -> PlaceKey:
+    """The zone and the type of an attempt's slice, or of the request that leads."""
+    return attempt.zone, attempt.accelerator_type or record.accelerator_type
+
+
+def _refusals(record: JobRecord, attempt: Attempt) -> Iterator[PlaceKey]:
+    if attempt.outcome == AttemptOutcome.REFUSED:
+        yield key_of(record, attempt)
+    yield from (each.key for each in attempt.others if each.refusal)
+
+
+def _open_requests(record: JobRecord) -> list[PlaceKey]:
+    attempt = record.attempt
+    if attempt is None:
+        return []
+    return [key_of(record, attempt), *(each.key for each in attempt.others if each.is_open)]
+
+
+def _open_places(record: JobRecord, health: Health) -> list[Place]:
+    """The places that may have quota left, the one to ask first at the front."""
+    places = ranked_places(record, health)
+    return [p for p in places if health.get(p.key, UNKNOWN_HEALTH).has_quota is not False]
+
+
+def _stockouts(record: JobRecord) -> dict[PlaceKey, list[float]]:
+    """When each place refused the job a slice since it had one, the newest first."""
+    found: dict[PlaceKey, list[float]] = {}
     for attempt in reversed(record.tries):
         if attempt.ready_s is not None:
             break
-        if attempt.outcome == AttemptOutcome.STOCKOUT and zone in (None, attempt.zone):
-            found.append(attempt)
-    return found
+        if attempt.outcome == AttemptOutcome.STOCKOUT:
+            found.setdefault(key_of(record, attempt), []).append(attempt.ended_s or 0.0)
+        for other in attempt.others:
+            if other.is_stockout:
+                found.setdefault(other.key, []).append(other.withdrawn_s or 0.0)
+    return {key: sorted(times, reverse=True) for key, times in found.items()}
 
 
-def _due_s(record: JobRecord, zone: str) -> float:
-    tries = _tries(record, zone)
-    if not tries:
+def _due_s(stockouts: Sequence[float]) -> float:
+    """When a place with these stock-outs, the newest first, is asked again."""
+    if not stockouts:
         return 0.0
-    again_s: float = min(RETRY_S * 2 ** (len(tries) - 1), MAX_RETRY_S)
-    return (tries[0].ended_s or 0.0) + again_s
+    doublings = min(len(stockouts) - 1, MOST_DOUBLINGS)
+    again_s: float = min(RETRY_S * 2**doublings, MAX_RETRY_S)
+    return stockouts[0] + again_s
 
 
-def _stockout_text(record: JobRecord, health: Mapping[str, ZoneHealth], now_s: float) -> str:
+def _stockout_text(record: JobRecord, health: Health, now_s: float) -> str:
     """`us-west4-a out of v5litepod-16 since 14:02Z, 3 tries`."""
-    tries = _tries(record)
-    zones = [zone for zone in candidates(record) if any(attempt.zone == zone for attempt in tries)]
+    stockouts = _stockouts(record)
+    places = [place for place in places_of(record) if place.key in stockouts]
     known = [
-        since for zone in zones if (since := health.get(zone, UNKNOWN_HEALTH).since_s) is not None
+        since
+        for place in places
+        if (since := health.get(place.key, UNKNOWN_HEALTH).since_s) is not None
     ]
-    since_s = min([*known, *(attempt.ended_s or now_s for attempt in tries)])
-    count = f"{len(tries)} {'try' if len(tries) == 1 else 'tries'}"
-    where = ", ".join(zones)
-    return (
-        f"{where} out of {record.accelerator_type} since {format_moment(since_s, now_s)}, {count}"
-    )
+    since_s = min([*known, *(times[-1] for times in stockouts.values())])
+    tries = sum(map(len, stockouts.values()))
+    count = f"{tries} {'try' if tries == 1 else 'tries'}"
+    where = ", ".join(dict.fromkeys(place.zone for place in places))
+    types = " or ".join(dict.fromkeys(place.accelerator_type for place in places))
+    return f"{where} out of {types} since {format_moment(since_s, now_s)}, {count}"
+
+
+def _usd(place: Place) -> float:
+    return math.inf if place.usd_per_hour is None else place.usd_per_hour

@@ -1,4 +1,4 @@
-"""A job's record in the bucket, schema 3: every write names the generation it replaces."""
+"""A job's record in the bucket, schema 4: every write names the generation it replaces."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Entry, Store
 
-SCHEMA = 3
+SCHEMA = 4
 RECORDS = "tpuctl/records/"
 FILES = "tpuctl/jobs/"
 CHANGE_TRIES = 10

@@ -11,6 +11,8 @@ REPEAT_AFTER_S = 1.0
 """What has not shown its effect is asked for again no sooner than this."""
 ANSWER_TIMEOUT_S = 20.0
 """For one answer: the client would try for minutes, with calls that may hang."""
+ANSWER_OF_MANY_TIMEOUT_S = 3.0
+"""The same where requests in several zones wait for one another."""
 T = TypeVar("T")
 
 
@@ -21,6 +23,8 @@ class PendingCalls:
     monotonic: Callable[[], float]
     asked: dict[str, float] = field(default_factory=dict)
     late: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    has_many: bool = False
+    """Several zones are asked side by side."""
 
     def is_due(self, what: str) -> bool:
         """Whether a call of that name was not made just now; notes that it is made."""
@@ -35,15 +39,16 @@ class PendingCalls:
 
         Raises TransientError while it is late, and whatever `ask` raises.
         """
+        timeout_s = ANSWER_OF_MANY_TIMEOUT_S if self.has_many else ANSWER_TIMEOUT_S
         asking: asyncio.Task[T] | None = self.late.pop(what, None)
         if asking is None:
             asking = asyncio.create_task(asyncio.to_thread(ask))
             asking.add_done_callback(_consume_error)
-            await asyncio.wait({asking}, timeout=ANSWER_TIMEOUT_S)
+            await asyncio.wait({asking}, timeout=timeout_s)
         if asking.done():
             return asking.result()
         self.late[what] = asking
-        raise TransientError(f"the Cloud TPU API has not answered for {ANSWER_TIMEOUT_S:.0f} s")
+        raise TransientError(f"the Cloud TPU API has not answered for {timeout_s:.0f} s")
 
 
 def _consume_error(asking: asyncio.Task[Any]) -> None:

@@ -1,6 +1,8 @@
 """What the Cloud TPU API says about a job's slices, and what a job asks of it."""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -38,6 +40,8 @@ PERMANENT_ERRORS = (UsageError, PermissionDeniedError, PreconditionError, NotFou
 """Errors that no later try cures."""
 REFUSAL_ERRORS = (*PERMANENT_ERRORS, CapacityError)
 """Errors that asking again at once does not cure."""
+ZONE_TIMEOUT_S = 3.0
+"""For the answers of one zone of several: what the others say counts meanwhile."""
 RPC_CANCELLED = 1
 """The code of a request whose node was deleted by somebody while it was made."""
 
@@ -50,6 +54,12 @@ class SliceObservation(JobObservation):
     """All of the attempt's nodes, in the order of their workers, or none."""
     attempt: int = 0
     """The attempt whose nodes these are."""
+    led_by: str = ""
+    """The name of its slice, or of the request that led when the look began."""
+
+    def is_of(self, attempt: Attempt | None) -> bool:
+        """Whether these are the nodes of the attempt's slice, not of one it had or did not get."""
+        return attempt is not None and (self.attempt, self.led_by) == (attempt.number, attempt.node)
 
 
 @dataclass(slots=True)
@@ -60,6 +70,10 @@ class _SliceObserver:
     requests: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, SliceRefusal] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
+
+    def at_requests(self, names: Mapping[str, str]) -> None:
+        for name, zone in names.items():
+            self.at_request(zone, name)
 
     def at_request(self, zone: str, name: str) -> None:
         self.requests.pop(name, None)
@@ -85,15 +99,42 @@ class _SliceObserver:
             return None
 
 
+def _ask_zones(tpu: SliceApi, names: Mapping[str, str]) -> _SliceObserver:
+    """What is known of requests; of several zones each is asked by a thread of its own."""
+    found, zones = _SliceObserver(tpu), sorted(set(names.values()))
+    if len(zones) < 2:
+        found.at_requests(names)
+        return found
+    looks = {zone: _SliceObserver(tpu) for zone in zones}
+    threads = {zone: _start_look(looks[zone], names, zone) for zone in zones}
+    last_s = time.monotonic() + ZONE_TIMEOUT_S
+    for zone, thread in threads.items():
+        thread.join(max(0.0, last_s - time.monotonic()))
+        if thread.is_alive():  # what it still finds is for nobody
+            found.troubles.append(f"{zone} has not answered for {ZONE_TIMEOUT_S:.0f} s")
+            continue
+        found.requests |= looks[zone].requests
+        found.refusals |= looks[zone].refusals
+        found.troubles += looks[zone].troubles
+    return found
+
+
+def _start_look(look: _SliceObserver, names: Mapping[str, str], zone: str) -> threading.Thread:
+    here = {name: other for name, other in names.items() if other == zone}
+    thread = threading.Thread(target=look.at_requests, args=(here,), daemon=True)
+    thread.start()
+    return thread
+
+
 def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -> SliceObservation:
     """Ask for every slice that the record still cares about."""
-    looked_s, attempt, eyes = now(), record.attempt, _SliceObserver(tpu)
+    looked_s, attempt = now(), record.attempt
     names = {name: zone_of(record, name) for name in record.unwanted}
     is_open = attempt and not record.is_ended and attempt.state != AttemptState.ENDED
     if attempt and attempt.queued_resource and is_open:
         names[attempt.queued_resource] = attempt.zone
-    for name, zone in names.items():
-        eyes.at_request(zone, name)
+        names |= {other.name: other.zone for other in attempt.others if other.is_open}
+    eyes = _ask_zones(tpu, names)
     state: str | None = None
     nodes: tuple[Node, ...] = ()
     if attempt and is_open and _may_have_node(attempt, eyes.requests):
@@ -107,6 +148,7 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
         looked_s,
         nodes=nodes,
         attempt=attempt.number if attempt else 0,
+        led_by=attempt.node if attempt else "",
         requests=eyes.requests,
         looked_s=looked_s,
         node=state,
@@ -114,7 +156,7 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
         node_ids=tuple(node.node_id for node in nodes),
         worker_count=sum(node.worker_count for node in nodes),
         queued_resource=nodes[0].queued_resource if nodes else None,
-        refusal=eyes.refusals.get(attempt.queued_resource or "") if attempt else None,
+        refusals=tuple(eyes.refusals.values()),
         trouble=eyes.troubles[0] if eyes.troubles else None,
     )
 
@@ -174,13 +216,12 @@ def final_reports(store: Store, record: JobRecord, attempt: Attempt) -> tuple[Wo
 
 def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedResourceSpec:
     wanted = record.spec.resources
-    runtime_version = wanted.runtime_version or catalog.default_runtime_version(
-        record.accelerator_type
-    )
+    kind = attempt.accelerator_type or record.accelerator_type
+    runtime_version = wanted.runtime_version or catalog.default_runtime_version(kind)
     node = NodeSpec(
         name=attempt.node,
         zone=attempt.zone,
-        accelerator_type=record.accelerator_type,
+        accelerator_type=kind,
         runtime_version=runtime_version,
         provisioning=wanted.provisioning,
         **{

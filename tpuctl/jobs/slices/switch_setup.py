@@ -146,7 +146,7 @@ def warning(store: Store, usd_per_hour: float | None) -> str | None:
 def _workers(record: JobRecord, attempt: Attempt) -> int | None:
     """How many workers the slices will have; None for a type that the catalog does not know."""
     try:
-        kind = catalog.accelerator_type(record.accelerator_type)
+        kind = catalog.accelerator_type(attempt.accelerator_type or record.accelerator_type)
     except catalog.UnknownError:
         return None
     return kind.workers * attempt.slices

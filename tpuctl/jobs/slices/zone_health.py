@@ -7,7 +7,7 @@ late or damaged costs a job a try in the wrong zone and nothing else.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -43,33 +43,45 @@ def is_due(record: JobRecord, read_s: float | None, now_s: float) -> bool:
         changed_s = max(attempt.ended_s or 0.0, attempt.deleted_s or 0.0) if attempt else 0.0
         is_old = read_s is None or not 0.0 <= now_s - read_s < FRESH_S
         return is_old or (read_s or 0.0) < changed_s <= now_s
-    several = len(zones.candidates(record)) > 1
+    several = len(zones.places_of(record)) > 1
     return several and (read_s is None or now_s - read_s >= FRESH_WAITING_S)
 
 
-def read(backends: Backends, record: JobRecord, now_s: float) -> Mapping[str, ZoneHealth]:
-    """Stock-outs and quota of every zone that the job may try, by zone."""
-    found = dict.fromkeys(zones.candidates(record), NO_STOCKOUT)
-    for zone in found:
+def read(backends: Backends, record: JobRecord, now_s: float) -> zones.Health:
+    """Stock-outs and quota of every place that the job may ask, by zone and type."""
+    found = {place.key: NO_STOCKOUT for place in zones.places_of(record)}
+    for key in found:
         with suppress(TpuctlError):
-            found[zone], _ = _load_zone(backends.store, _key(record, zone), now_s)
+            found[key], _ = _load_zone(backends.store, _key(record, *key), now_s)
+    for kind in dict.fromkeys(kind for _, kind in found) if backends.quota else ():
+        places = [zone for zone, other in found if other == kind]
+        for zone, (is_enough, text) in _quota(backends, record, kind, places).items():
+            found[zone, kind] = replace(found[zone, kind], has_quota=is_enough, quota=text)
+    return found
+
+
+def _quota(
+    backends: Backends, record: JobRecord, kind: str, places: Sequence[str]
+) -> Mapping[str, tuple[bool, str]]:
+    """Whether each zone has quota left for the job's slices of a type, and how much, in words."""
     if backends.quota is None:
-        return found
+        return {}
     # What is odd about an answer is advice that could not be had, as one that never came.
     tier = record.spec.resources.provisioning
     slices = record.spec.resources.num_slices
     with suppress(TpuctlError, ValueError, TypeError):
-        left = backends.quota(tuple(found), record.accelerator_type, tier)
-        enough = {zone: left[zone].is_enough_for(slices) for zone in found if zone in left}
-        texts = {zone: left[zone].description(slices) for zone in enough}
-        for zone in enough:
-            found[zone] = replace(found[zone], has_quota=enough[zone], quota=texts[zone])
-    return found
+        left = backends.quota(tuple(places), kind, tier)
+        known = {zone: left[zone] for zone in places if zone in left}
+        return {
+            zone: (each.is_enough_for(slices), each.description(slices))
+            for zone, each in known.items()
+        }
+    return {}
 
 
 def record_stockout(store: Store, record: JobRecord, seen: RecordStockout, now_s: float) -> None:
     """Write what an attempt found for all jobs; an error of the bucket is ignored."""
-    key = _key(record, seen.zone)
+    key = _key(record, seen.zone, seen.accelerator_type)
     with suppress(TpuctlError):
         if seen.out_s is None:
             store.delete(key)
@@ -110,7 +122,7 @@ def _load_zone(store: Store, key: str, now_s: float) -> tuple[ZoneHealth, int]:
     return replace(found, stockout_score=found.stockout_score * decay), entry.generation
 
 
-def _key(record: JobRecord, zone: str) -> str:
+def _key(record: JobRecord, zone: str, accelerator_type: str) -> str:
     tier = record.spec.resources.provisioning
     suffix = "" if tier == Provisioning.ON_DEMAND else f".{tier}"
-    return f"{STOCKOUTS}{zone}/{record.accelerator_type}{suffix}"
+    return f"{STOCKOUTS}{zone}/{accelerator_type}{suffix}"

@@ -4,7 +4,7 @@ TensorFlow on TPUs has runtime versions of its own: a job that uses it boots one
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tpuctl import catalog
@@ -34,7 +34,7 @@ def read_resources(
     options = read_slice_options(document, resolve)
     zones = zones_of_disks(document, options, document.get("resources.zones", []))
     wanted = document.get("resources.runtime_version", AUTO)
-    accelerators = document.get("resources.accelerators")
+    types = _types(document)
     topology = document.get("resources.topology")
     slices = document.get("resources.num_slices", 1)
     tensorflow = uses_tensorflow(setup, workdir)
@@ -42,29 +42,58 @@ def read_resources(
         for zone in zones:
             if zone not in catalog.zones():
                 raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
-        kind = catalog.accelerator_type(accelerators) if accelerators else None
-        runtime_version = choose_runtime(kind, wanted, tensorflow=tensorflow)
+        kinds = [catalog.accelerator_type(name) for name in types]
+        each = kinds or (None,)
+        versions = {choose_runtime(kind, wanted, tensorflow=tensorflow) for kind in each}
     except catalog.UnknownError as error:
         raise _unknown(document, error) from error
+    if len(versions) > 1:
+        raise UsageError(
+            f"{document.place('resources.accelerators')}: no runtime version with TensorFlow is "
+            f"right for all of {', '.join(types)}",
+            hint="list types with one worker only, or with several workers only",
+        )
+    for kind in each:
+        _check_topology(document, kind, topology)
+        _check_slices(document, kind, slices)
+    _check_zones(document, kinds, zones)
+    return Resources(
+        accelerators=types[0] if types else None,
+        topology=topology,
+        zones=tuple(zones),
+        use_spot=document.get("resources.use_spot", False),
+        num_slices=slices,
+        runtime_version=versions.pop(),
+        alternatives=types[1:],
+        options=options,
+    )
+
+
+def _types(document: Document) -> tuple[str, ...]:
+    """The accelerator types that will do, each of them once."""
+    given = document.get("resources.accelerators") or []
+    types = (given,) if isinstance(given, str) else tuple(given)
+    for name in types:
+        if types.count(name) > 1:
+            raise UsageError(f"{document.place('resources.accelerators')} has {name} twice")
+    return types
+
+
+def _check_topology(
+    document: Document, kind: catalog.AcceleratorType | None, topology: str | None
+) -> None:
     if topology and (kind is None or kind.topology != topology):
         has = f"{kind.name} has topology {kind.topology}" if kind else "it needs accelerators too"
         raise UsageError(f"{document.place('resources.topology')} is {topology!r}: {has}")
-    _check_zones(document, kind, zones)
+
+
+def _check_slices(document: Document, kind: catalog.AcceleratorType | None, slices: int) -> None:
     if slices > 1 and kind and not catalog.generation(kind.generation).multislice:
         place = document.place("resources.num_slices")
         raise UsageError(
             f"{place}: slices of {kind.name} cannot work together",
             hint="take v4 or newer: tpuctl catalog types",
         )
-    return Resources(
-        accelerators=accelerators,
-        topology=topology,
-        zones=tuple(zones),
-        use_spot=document.get("resources.use_spot", False),
-        num_slices=slices,
-        runtime_version=runtime_version,
-        options=options,
-    )
 
 
 def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:
@@ -77,19 +106,29 @@ def _unknown(document: Document, error: catalog.UnknownError) -> UsageError:
 
 
 def _check_zones(
-    document: Document, kind: catalog.AcceleratorType | None, zones: list[str]
+    document: Document, kinds: Sequence[catalog.AcceleratorType], zones: list[str]
 ) -> None:
-    """Each zone of the list once, and the type is offered in all of them."""
+    """Each zone of the list once, with any of the types, and each type in any of the zones."""
     place = document.place("resources.zones")
+    offered = {kind.name: catalog.zones_of(kind.name) for kind in kinds}
     for zone in zones:
         if zones.count(zone) > 1:
             raise UsageError(f"{place} has {zone} twice")
-        if kind is None or zone in (offered := catalog.zones_of(kind.name)):
-            continue
-        raise UsageError(
-            f"{place}: {kind.name} is not offered in {zone}",
-            hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
-        )
+        if kinds and not any(zone in found for found in offered.values()):
+            raise UsageError(
+                f"{place}: {' or '.join(offered)} is not offered in {zone}",
+                hint=_offer_text(offered[kinds[0].name]),
+            )
+    for name, found in offered.items():
+        if zones and not set(zones) & set(found):
+            raise UsageError(
+                f"{place}: none of them offers {name}, which resources.accelerators lists",
+                hint=_offer_text(found),
+            )
+
+
+def _offer_text(zones: Sequence[str]) -> str:
+    return f"it is in: {', '.join(zones)}" if zones else "run: tpuctl catalog types"
 
 
 def choose_runtime(

@@ -14,6 +14,7 @@ from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
 from tpuctl.models.job import Budget, Checkpoints, JobSpec, Restart, Teardown, Timeouts
+from tpuctl.models.search import Search, SearchOrder
 
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
 DEFAULT_KEEP = 3
@@ -43,6 +44,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         timeouts=_timeouts(document),
         budget=Budget(document.get("budget.hours"), document.get("budget.usd")),
         teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
+        search=_search(document),
     )
 
 
@@ -128,6 +130,16 @@ def _restart(document: Document) -> Restart:
         preemption=document.get("restart.preemption", "always") == "always",
         failure=document.get("restart.failure", 0),
         exit_codes=tuple(document.get("restart.exit_codes", ())),
+    )
+
+
+def _search(document: Document) -> Search:
+    default = Search()
+    return Search(
+        at_once=document.get("search.at_once", default.at_once),
+        max_usd_per_hour=document.get("search.max_usd_per_hour"),
+        patience_s=document.get("search.patience", default.patience_s),
+        order=SearchOrder(document.get("search.order", default.order)),
     )
 
 

@@ -124,7 +124,8 @@ def _refusal(place: str, value: yaml.Node, schema: Schema, error: MismatchError)
 
 def _value(node: yaml.Node, schema: Schema) -> Any:
     """A scalar or a list of scalars; raises MismatchError."""
-    if schema.get("type") != "array":
+    kinds = schema.get("type") or ""
+    if "array" not in kinds or (kinds != "array" and not isinstance(node, yaml.SequenceNode)):
         return scalars.scalar_value(node, schema)
     items = schema["items"]
     wanted = f"a list of {items['title']}s"

@@ -8,21 +8,23 @@ from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.submit.placement import Placement
 from tpuctl.models.job import JobSpec
 from tpuctl.models.quota_holders import region_of
+from tpuctl.models.search import Place
 
 
 def check_addresses(backends: Backends, spec: JobSpec, place: Placement) -> list[str]:
     """A line for each zone that has too few external addresses left; nothing where none are asked.
 
-    Raises AddressLimitError when no zone of the job ever has as many as its slices need.
+    Raises AddressLimitError when no place of the job ever has as many as its slices need.
     """
     if spec.resources.options.internal_ips or backends.addresses is None:
         return []
     quotas = _read_quotas(backends, place)
-    shortages = {zone: _shortage(backends, spec, place, zone, quotas) for zone in place.zones}
+    shortages = {each: _shortage(backends, spec, each, quotas) for each in place.places}
     never = [error for error in shortages.values() if isinstance(error, AddressLimitError)]
     if never and len(never) == len(shortages):
         raise never[0]
-    return [_line(zone, error) for zone, error in shortages.items() if error is not None]
+    lines = [_line(each.zone, error) for each, error in shortages.items() if error is not None]
+    return list(dict.fromkeys(lines))
 
 
 def _line(zone: str, error: TpuctlError) -> str:
@@ -43,21 +45,17 @@ def _read_quotas(backends: Backends, place: Placement) -> dict[str, AddressQuota
 
 
 def _shortage(
-    backends: Backends,
-    spec: JobSpec,
-    place: Placement,
-    zone: str,
-    quotas: dict[str, AddressQuota],
+    backends: Backends, spec: JobSpec, place: Place, quotas: dict[str, AddressQuota]
 ) -> TpuctlError | None:
     wanted = wanted_addresses(place.accelerator_type, spec.resources.num_slices)
-    quota = quotas.get(region_of(zone))
+    quota = quotas.get(region_of(place.zone))
     if quota is None or not wanted:
         return None
     options = spec.resources.options
     about = CallSubject(
         f"job {spec.name!r}",
         QR,
-        zone=zone,
+        zone=place.zone,
         project=backends.project,
         network=options.network or "",
         subnetwork=options.subnetwork or "",

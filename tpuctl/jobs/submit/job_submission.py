@@ -82,6 +82,7 @@ def submit(
         zone=place.zones[0],
         accelerator_type=place.accelerator_type,
         zones=place.zones,
+        places=place.places,
         node=node.name if node else None,
         usd_per_hour=place.usd_per_hour,
         host_id=submitter.host_id,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from tpuctl import catalog
 from tpuctl.errors import PreconditionError, UsageError
-from tpuctl.models.job import JobSpec
+from tpuctl.models.job import JobSpec, Resources
 from tpuctl.models.node import Node, NodeState, Provisioning
+from tpuctl.models.search import Place, Search
 
 LISTED = (Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.FLEX_START)
 """How capacity is obtained where a list price tells what it costs."""
@@ -15,12 +16,14 @@ LISTED = (Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.FLEX_START)
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The accelerator type, the zones in the order they are tried, and the price."""
+    """The accelerator type and the zones that are tried first, every alternative, and the price."""
 
     accelerator_type: str
     zones: tuple[str, ...]
     usd_per_hour: float | None
-    """Of all slices, in the dearest of the zones; None where no price is listed."""
+    """Of all slices, in the dearest of the places; None where no price is listed."""
+    places: tuple[Place, ...] = ()
+    """Every slice that may be asked for, in the order of the job file; none for a given node."""
 
 
 def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[str]) -> Placement:
@@ -31,7 +34,7 @@ def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[s
     """
     if node is not None:
         _check_node(spec, node)
-        usd = _dearest(node.accelerator_type, (node.zone,), node.provisioning)
+        usd = _usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
         found = Placement(node.accelerator_type, (node.zone,), usd)
     else:
         found = _own_slices(spec, zone, regions)
@@ -44,6 +47,19 @@ def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[s
     return found
 
 
+def worst_usd_per_hour(places: Sequence[Place], search: Search) -> float | None:
+    """What the job's requests cost together if all that may be made at once became ACTIVE.
+
+    None where a price is not known, and then there is no `max_usd_per_hour` either.
+    """
+    prices = [place.usd_per_hour for place in places]
+    known = sorted((usd for usd in prices if usd is not None), reverse=True)
+    if len(known) < len(prices):
+        return None
+    worst = sum(known[: search.at_once])
+    return min(worst, search.max_usd_per_hour or worst)
+
+
 def _own_slices(spec: JobSpec, zone: str, regions: Collection[str]) -> Placement:
     wanted = spec.resources
     if wanted.accelerators is None:
@@ -51,37 +67,84 @@ def _own_slices(spec: JobSpec, zone: str, regions: Collection[str]) -> Placement
             "the job file has no resources.accelerators",
             hint="add it, or run the job on an existing slice: --node NAME",
         )
-    zones = _zones(wanted.accelerators, wanted.zones, zone, regions)
-    usd = _dearest(wanted.accelerators, zones, wanted.provisioning)
-    return Placement(wanted.accelerators, zones, None if usd is None else usd * wanted.num_slices)
+    places = tuple(
+        _place(spec, kind, each, regions)
+        for kind in wanted.types
+        for each in _zones(kind, wanted, zone, regions)
+    )
+    _check_prices(places, spec.search.max_usd_per_hour)
+    usd = max((place.usd_per_hour for place in places if place.usd_per_hour), default=None)
+    zones = tuple(dict.fromkeys(place.zone for place in places))
+    return Placement(wanted.accelerators, wanted.zones or zones, usd, places)
+
+
+def _place(spec: JobSpec, kind: str, zone: str, regions: Collection[str]) -> Place:
+    wanted = spec.resources
+    usd = _usd_per_hour(kind, zone, wanted.provisioning)
+    total_usd = None if usd is None else usd * wanted.num_slices
+    return Place(zone, kind, total_usd, _distance(zone, regions))
 
 
 def _zones(
-    accelerator_type: str, named: tuple[str, ...], zone: str, regions: Collection[str]
+    accelerator_type: str, wanted: Resources, zone: str, regions: Collection[str]
 ) -> tuple[str, ...]:
     """The zones that a job file names, or those that offer the type beside the bucket."""
     offered = catalog.zones_of(accelerator_type)
     near = tuple(other for other in offered if other.rpartition("-")[0] in regions)
-    wanted = named or tuple(dict.fromkeys((zone,) * (zone in offered or not near) + near))
-    for tried in wanted:
+    found = wanted.zones or tuple(dict.fromkeys((zone,) * (zone in offered or not near) + near))
+    if wanted.zones and wanted.alternatives:
+        found = tuple(other for other in found if other in offered) or found
+    for tried in found:
         if tried not in offered:
             raise UsageError(
                 f"{accelerator_type} is not offered in {tried}",
                 hint=f"it is in: {', '.join(offered)}" if offered else "run: tpuctl catalog types",
             )
-    return wanted
+    return found
+
+
+def _check_prices(places: Sequence[Place], max_usd: float | None) -> None:
+    """Every place alone must be within what the search may cost."""
+    for place in places if max_usd is not None else ():
+        what = f"{place.accelerator_type} in {place.zone}"
+        if place.usd_per_hour is None:
+            raise UsageError(
+                f"search.max_usd_per_hour: no list price of {what} is known",
+                hint="leave it out, or name other zones in resources.zones",
+            )
+        if place.usd_per_hour > (max_usd or 0.0):
+            raise UsageError(
+                f"search.max_usd_per_hour is {max_usd:g}, and {what} alone costs "
+                f"{place.usd_per_hour:.2f} USD/h",
+                hint="raise it, or leave that type or zone out: tpuctl catalog prices",
+            )
+
+
+def _distance(zone: str, regions: Collection[str]) -> int:
+    """How far a zone is from the bucket's regions, as `Place.distance` counts it."""
+    region = zone.rpartition("-")[0]
+    if not regions or region in regions:
+        return 0
+    return 1 if _continent(region) in {_continent(other) for other in regions} else 2
+
+
+def _continent(region: str) -> str:
+    """`europe` of `europe-west4` and of the multi-region `eu`, `us` of all of North America."""
+    name = region.partition("-")[0]
+    return {"eu": "europe", "northamerica": "us"}.get(name, name)
 
 
 def _check_node(spec: JobSpec, node: Node) -> None:
-    wanted = spec.resources.accelerators
+    types = spec.resources.types
     if node.state != NodeState.READY:
         raise PreconditionError(
             f"node {node.name!r} is {node.state}, not READY",
             hint=f"run: tpuctl node wait {node.name} --zone {node.zone}",
         )
-    if wanted is not None and wanted != node.accelerator_type:
+    if types and node.accelerator_type not in types:
         raise PreconditionError(
-            f"node {node.name!r} is a {node.accelerator_type}, and the job asks for {wanted}"
+            f"node {node.name!r} is a {node.accelerator_type}, and the job asks for "
+            f"{' or '.join(types)}"
         )
     if spec.resources.num_slices > 1:
         raise UsageError(
@@ -90,12 +153,11 @@ def _check_node(spec: JobSpec, node: Node) -> None:
         )
 
 
-def _dearest(accelerator_type: str, zones: Sequence[str], provisioning: str) -> float | None:
-    """Dollars an hour of one slice: a budget must hold wherever the job goes."""
+def _usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
+    """Dollars an hour of one slice by the price list; None where it has none."""
     if provisioning not in LISTED:
         return None
-    prices = []
-    for zone in zones:
-        with suppress(catalog.UnknownError):
-            prices.append(catalog.price(accelerator_type, zone, provisioning))
-    return max((price.usd_per_hour for price in prices if price), default=None)
+    with suppress(catalog.UnknownError):
+        price = catalog.price(accelerator_type, zone, provisioning)
+        return price.usd_per_hour if price else None
+    return None

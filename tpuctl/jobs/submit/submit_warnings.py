@@ -2,6 +2,7 @@
 
 from tpuctl import catalog
 from tpuctl.models.job import JobRecord, Teardown
+from tpuctl.models.search import Search
 
 
 def warnings_for(record: JobRecord) -> list[str]:
@@ -23,6 +24,9 @@ def warnings_for(record: JobRecord) -> list[str]:
         ),
         "resources.zones says nothing about a slice that exists already": (
             not is_own and wanted.zones not in ((), record.zones)
+        ),
+        "search says nothing about a slice that exists already": (
+            not is_own and spec.search != Search()
         ),
     }
     return [line for line, holds in found.items() if holds]

@@ -24,6 +24,7 @@ from tpuctl.models.job import Attempt, AttemptState, JobRecord, SwitchProof
 
 TURN_S = 0.5
 STEADY_TURN_S = 2.0
+SLICE_CHANGES = (actions.RequestSlice, actions.DeleteSlice)
 
 
 class WrongHostError(Exception):
@@ -42,12 +43,13 @@ class JobController:
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
     """Something was seen: take the next turn now."""
     gang: Gang | None = None
-    refusal: SliceRefusal | None = None
+    refusals: dict[str, SliceRefusal] = field(default_factory=dict)
+    """What the API said to the creation of a request, by its name."""
     is_steady: bool = False
     """Every worker runs and answers."""
     saved_proof: SwitchProof | None = None
     """What was last kept of the slice's own switch."""
-    zone_health: Mapping[str, ZoneHealth] | None = None
+    zone_health: Mapping[tuple[str, str], ZoneHealth] | None = None
     zone_health_s: float | None = None
     """When the health of the zones was last read."""
     recorded_stockouts: set[RecordStockout] = field(default_factory=set)
@@ -114,11 +116,13 @@ class JobController:
             self.record_writer.keep(step.record)
         if waits_for_secrets(self.vault, self.record):
             raise WrongHostError(lacks)
+        # A zone that does not answer keeps no other one waiting.
+        self.pending_calls.has_many = self.record.spec.search.at_once > 1
+        changes = [each for each in step.actions if isinstance(each, SLICE_CHANGES)]
+        await asyncio.gather(*map(self._try, changes))
         for action in step.actions:
-            try:
-                await self._perform(action)
-            except TpuctlError as error:  # it is tried again
-                self.slice_watcher.report_trouble(str(error))
+            if action not in changes:
+                await self._try(action)
         await self._save_proof()
         self._update_steady()
 
@@ -137,7 +141,7 @@ class JobController:
     def _observed(self, lacks: str) -> JobObservation:
         seen, attempt, gang = self.slice_watcher.observation, self.record.attempt, self.gang
         number = attempt.number if attempt else 0
-        if seen.attempt != number:  # the nodes of an earlier attempt
+        if not seen.is_of(attempt):  # the nodes of an earlier attempt, or of a request that lost
             seen = replace(seen, node=None, node_checked_s=0.0, queued_resource=None)
             seen = replace(seen, node_ids=(), worker_count=0)
         return replace(
@@ -146,7 +150,7 @@ class JobController:
             workers=gang.reports() if gang and gang.attempt == number else (),
             zone_health=self.zone_health,
             blocked_by=lacks,
-            refusal=seen.refusal or self.refusal,
+            refusals=(*seen.refusals, *self.refusals.values()),
         )
 
     async def _refresh_zone_health(self) -> None:
@@ -180,7 +184,7 @@ class JobController:
 
     async def _attach(self, attempt: Attempt) -> None:
         found = self.slice_watcher.observation
-        if self.gang is not None or not found.nodes or found.attempt != attempt.number:
+        if self.gang is not None or not found.nodes or not found.is_of(attempt):
             return
         if not self.pending_calls.is_due(f"attach {attempt.number}"):
             return
@@ -211,6 +215,12 @@ class JobController:
 
     # -------------------------------------------------------------- the actions
 
+    async def _try(self, action: Action) -> None:
+        try:
+            await self._perform(action)
+        except TpuctlError as error:  # it is tried again
+            self.slice_watcher.report_trouble(str(error))
+
     async def _perform(self, action: Action) -> None:
         fence, calls = self.record_writer.lease.fence, self.pending_calls
         match action:
@@ -222,7 +232,9 @@ class JobController:
                 await self.gang.stop(fence, dump=stop.dump)
             case actions.RequestSlice(attempt) if calls.is_due(f"request {attempt.node}"):
                 request = partial(slice_api.request_slice, self.backends, self.record, attempt)
-                self.refusal = await calls.answer(f"request {attempt.node}", request)
+                self.refusals.pop(attempt.node, None)
+                if refusal := await calls.answer(f"request {attempt.node}", request):
+                    self.refusals[attempt.node] = refusal
                 self.slice_watcher.look_now()
             case actions.DeleteSlice(zone, name) if calls.is_due(f"delete {name}"):
                 delete = partial(slice_api.delete_slice, self.backends.tpu, zone, name)

@@ -269,6 +269,12 @@ def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[Classif
             for each in job.attempts
             if each.owned and each.deleted_s is None and each.zone in away
         }
+        names |= {
+            (other.zone, other.name)
+            for each in job.attempts
+            for other in each.others
+            if other.deleted_s is None and other.zone in away
+        }
         for zone, name in sorted((zone, name) for zone, name in names if name):
             holding = Holding(
                 QR, name, zone, job.accelerator_type, UNSEEN, kind, job.submitted_s, job.job_id
@@ -391,4 +397,7 @@ def _keys(store: Store) -> list[str]:
 def _used_by(job: JobRecord) -> set[str | None]:
     """The names of nodes and requests that an unfinished job uses or is about to use."""
     attempt = job.attempt
-    return {job.node, *((*attempt.nodes, attempt.queued_resource) if attempt else ())}
+    if attempt is None:
+        return {job.node}
+    others = {other.name for other in attempt.others if other.deleted_s is None}
+    return {job.node, *attempt.nodes, attempt.queued_resource, *others}

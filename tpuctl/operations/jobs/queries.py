@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tpuctl.errors import DamagedStateError
 from tpuctl.jobs import client
-from tpuctl.jobs.policy import attempt_end, budget
+from tpuctl.jobs.policy import attempt_end, budget, zones
 from tpuctl.jobs.record import record_store, status_text
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import JobRuntime, Warned
@@ -16,6 +16,7 @@ ENDED_SHOWN = 20
 
 worker_text = attempt_end.worker_text
 current_status = status_text.current_status
+place_text, places_of = zones.place_text, zones.places_of
 
 
 @dataclass(frozen=True, slots=True)

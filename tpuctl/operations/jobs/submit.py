@@ -1,6 +1,6 @@
 """Submit a job: check its file and everything it names, then put it into the bucket."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.spec import job_file
-from tpuctl.jobs.submit import job_submission
+from tpuctl.jobs.submit import job_submission, placement
 from tpuctl.jobs.submit.submit_warnings import warnings_for
 from tpuctl.models import slice_options
 from tpuctl.models.job import JobRecord, JobSpec
@@ -55,10 +55,12 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
         owner=job_submission.default_owner(),
         host_id=supervisor_lock.ensure_host_id(runtime.home, context.name),
         provides=frozenset() if is_configured else local_cloud.PROVIDES,
-        regions=frozenset() if node or spec.resources.zones else _bucket_regions(runtime),
+        regions=_bucket_regions(runtime) if node is None and _asks_regions(spec) else frozenset(),
         include=request.include,
         say=left_behind.append,
     )
+    if node is None and (text := worst_case_text(spec, context.zone, submitter.regions)):
+        yield Noted(text)
     yield Submitting()
     try:
         job = job_submission.submit(
@@ -93,6 +95,25 @@ def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, str]:
     options = replace(wanted.options, **applied)
     found = replace(spec, resources=replace(wanted, options=options))
     return found, slice_options.defaults_text(applied)
+
+
+def worst_case_text(spec: JobSpec, zone: str, regions: Collection[str]) -> str | None:
+    """What requests side by side may cost at worst; None where the job makes one at a time."""
+    places = placement.place_job(spec, None, zone, regions).places
+    count = min(spec.search.at_once, len(places))
+    if count < 2:
+        return None
+    usd = placement.worst_usd_per_hour(places, spec.search)
+    asks = f"asks for up to {count} slices at once and keeps the first that is ACTIVE"
+    if usd is not None:
+        return f"{asks}: at worst {usd:.2f} USD/h until the others are withdrawn"
+    unknown = [f"{p.accelerator_type} in {p.zone}" for p in places if p.usd_per_hour is None]
+    return f"{asks}: the worst case is not known, {', '.join(unknown)} has no list price"
+
+
+def _asks_regions(spec: JobSpec) -> bool:
+    """Whether the regions of the bucket decide where the job asks for slices, or in which order."""
+    return not spec.resources.zones or spec.search.at_once > 1
 
 
 def _bucket_regions(runtime: JobRuntime) -> frozenset[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.node import Provisioning
+from tpuctl.models.search import Candidate
 from tpuctl.operations.slices import cost
 
 
@@ -21,13 +22,18 @@ def spending_of(record: JobRecord, now_s: float) -> Spending:
     shared: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in record.attempts:
         shared.setdefault((attempt.zone, attempt.node), []).append(attempt)
-    hours, usd, as_of = 0.0, 0.0, None
-    is_priced = True
+    uses: list[tuple[str, str, float]] = []
     for (zone, _), attempts in shared.items():
         began = [attempt.ready_s for attempt in attempts if attempt.ready_s is not None]
         ready_s = max(0.0, _end_s(record, attempts[-1], now_s) - min(began)) if began else 0.0
         used = attempts[0].slices * ready_s / cost.SECONDS_AN_HOUR
-        price = cost.hourly_price(record.accelerator_type, zone, provisioning(record))
+        kind = attempts[0].accelerator_type or record.accelerator_type
+        uses.append((kind, zone, used))
+    hours, usd, as_of, is_priced = 0.0, 0.0, None, True
+    for attempt in record.attempts:
+        uses += [_lost_use(attempt, other, now_s) for other in attempt.others]
+    for kind, zone, used in uses:
+        price = cost.hourly_price(kind, zone, provisioning(record))
         hours += used
         usd += used * price.usd_per_hour if price else 0.0
         as_of = price.as_of if price else as_of
@@ -54,6 +60,15 @@ def has_slice(record: JobRecord) -> bool:
     if attempt is None or attempt.ready_s is None or attempt.deleted_s is not None:
         return False
     return not record.is_settled
+
+
+def _lost_use(attempt: Attempt, request: Candidate, now_s: float) -> tuple[str, str, float]:
+    """The type, the zone and the slice hours of a request that was ACTIVE and lost."""
+    billed_s = request.billed_s
+    if billed_s is None:
+        billed_s = max(0.0, now_s - (request.active_s or now_s))
+    hours = attempt.slices * billed_s / cost.SECONDS_AN_HOUR
+    return request.accelerator_type, request.zone, hours
 
 
 def _end_s(record: JobRecord, last: Attempt, now_s: float) -> float:

@@ -21,6 +21,7 @@ from tpuctl.models.job import (
     SwitchProof,
     WorkerReport,
 )
+from tpuctl.models.search import Candidate, Place, Search
 
 KEYS = [
     "id", "state", "attempts", "step", "accelerator_type", "zone", "submitted", "usd_per_hour",
@@ -30,8 +31,12 @@ KEYS = [
 ]  # fmt: skip
 ATTEMPT_KEYS = [
     "number", "node", "outcome", "resume_step", "last_step", "reason", "state", "zone", "nodes",
-    "node_ids", "queued_resource", "requested", "ready", "started", "ended", "deleted",
-    "first_worker", "workers",
+    "node_ids", "queued_resource", "accelerator_type", "other_requests", "requested", "ready",
+    "started", "ended", "deleted", "first_worker", "workers",
+]  # fmt: skip
+REQUEST_KEYS = [
+    "queued_resource", "zone", "accelerator_type", "reason", "billed_s", "outcome", "requested",
+    "active", "withdrawn", "deleted",
 ]  # fmt: skip
 WORKER_KEYS = [
     "worker", "verdict", "phase", "stage", "exit_status", "signal", "step", "last_lines",
@@ -119,6 +124,29 @@ def test_cost_and_budget_are_counted_from_the_hours_of_slices(tpuctl, failed):
     assert found["budget"] == {
         "hours": 6, "usd": 30, "hours_left": 4.0, "usd_left": pytest.approx(30 - 2 * 9.712)
     }  # fmt: skip
+
+
+def test_requests_that_lost_are_shown_with_what_they_cost(tpuctl, store):
+    lost = Candidate(
+        "digits-1-a1c2", "us-west1-c", "v6e-16", requested_s=T, accepted_s=T, active_s=T + 60,
+        withdrawn_s=T + 60, deleted_s=T + 96, reason="v5litepod-16 in us-west4-a was granted",
+    )  # fmt: skip
+    places = (Place("us-west4-a", "v5litepod-16"), Place("us-west1-c", "v6e-16"))
+    spec = JobSpec("digits", "true", resources=SPOT, search=Search(2))
+    put(store, job(spec=spec, places=places, attempts=(attempt(others=(lost,)),)))
+    found = described(tpuctl)
+    (other,) = found["attempt_list"][0]["other_requests"]
+    assert list(other) == REQUEST_KEYS
+    assert (other["outcome"], other["billed_s"]) == ("withdrawn", 36.0)
+    text = tpuctl("job", "describe", "digits-1").out
+    assert "zones      v5litepod-16 in us-west4-a, v6e-16 in us-west1-c; up to 2 at once\n" in text
+    assert (
+        "other requests of attempt 1\n"
+        "  digits-1-a1c2  us-west1-c  v6e-16  36 s billed  "
+        "withdrawn: v5litepod-16 in us-west4-a was granted\n"
+    ) in text
+    hours = 1 + (90 - 60 + 36 + 0) / 3600
+    assert found["slice_hours"] == pytest.approx(hours, abs=0.01)
 
 
 def test_secrets_are_names(tpuctl, failed):

@@ -156,6 +156,18 @@ def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised
         ("", ("--zone", "us-central2-b"), 2, "v5litepod-4 is not offered in us-central2-b"),
         ("", ("-f", "--foreground"), 2, "--follow and --foreground exclude each other"),
         ("budget: {usd: 5}\n", ("--zone", "asia-east1-a"), 2, "budget.usd: no list price"),
+        (
+            "search: {max_usd_per_hour: 2}\n",
+            (),
+            2,
+            "search.max_usd_per_hour is 2, and v5litepod-4 in us-west4-a alone costs 2.43 USD/h",
+        ),
+        (
+            "search: {max_usd_per_hour: 2}\n",
+            ("--zone", "asia-east1-a"),
+            2,
+            "search.max_usd_per_hour: no list price of v5litepod-4 in asia-east1-a is known",
+        ),
     ],
 )
 def test_what_is_refused_leaves_nothing(
@@ -169,6 +181,32 @@ def test_what_is_refused_leaves_nothing(
     assert VALUE not in result.err
     assert tpuctl("data", "list").out == ""
     assert not supervisor_lock.is_locked(cloud.home, "local")
+
+
+@pytest.mark.parametrize(
+    ("zone", "search", "worst"),
+    [
+        ("us-west1-c", "at_once: 3", "at worst 3.41 USD/h until the others are withdrawn"),
+        ("us-west1-c", "at_once: 2, max_usd_per_hour: 3",
+            "at worst 3.00 USD/h until the others are withdrawn"),
+        ("asia-east1-a", "at_once: 2",
+            "the worst case is not known, v5litepod-4 in asia-east1-a has no list price"),
+    ],
+)  # fmt: skip
+def test_the_worst_case_of_requests_side_by_side_is_said_before_there_is_a_job(
+    tpuctl, cloud, tmp_path, zone, search, worst
+):
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        f"{{name: seek, run: 'true', workdir: gone, search: {{{search}}}, "
+        f"resources: {{accelerators: v5litepod-4, use_spot: true, zones: [us-west4-a, {zone}]}}}}"
+    )
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "id_rsa").write_text("-----BEGIN PRIVATE KEY-----\n" + "M" * 64)
+    result = tpuctl("job", "submit", str(path))
+    assert result.code == 80
+    asks = "asks for up to 2 slices at once and keeps the first that is ACTIVE"
+    assert result.err.startswith(f"{asks}: {worst}\nerror: workdir: id_rsa holds")
 
 
 def test_what_may_surprise_is_a_warning(tpuctl, supervised, job_file, tmp_path):

@@ -32,6 +32,7 @@ from tpuctl.models.job import (
     Teardown,
     Timeouts,
 )
+from tpuctl.models.search import Candidate
 from unit.agent.bucket_server import MISSING, BucketServer, Handler, serving
 
 JOB = "digits-a1b2c3"
@@ -233,6 +234,18 @@ def test_the_job_goes_on_elsewhere(slice_):
     assert slice_.is_deleted
 
 
+@pytest.mark.parametrize(("withdrawn_s", "is_deleted"), [(None, False), (200.0, True)])
+def test_a_slice_that_lost_the_search_goes_and_one_that_may_win_stays(
+    slice_, withdrawn_s, is_deleted
+):
+    mine = Candidate(SLICE, "us-west4-a", "v5litepod-16", withdrawn_s=withdrawn_s)
+    name = f"{JOB}-a1c2"
+    slice_.job(WAITING)
+    slice_.job(replace(WAITING, node=name, queued_resource=name, others=(mine,)))
+    slice_.minutes(PATIENCE_MINUTES + 1)
+    assert slice_.is_deleted == is_deleted, slice_.said
+
+
 def test_nobody_ever_had_the_job_in_hand(slice_):
     slice_.store.delete(f"{leasing.LEASES}{JOB}")
     slice_.job(WAITING, state=JobState.QUEUED)
@@ -358,8 +371,8 @@ def test_a_bucket_that_cannot_be_read_says_nothing_and_begins_the_patience_anew(
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", "{}", '{"schema": 3}', '{"schema": 4, "state": "FAILED"}'),
-        *('{"schema": 3, "state": "FAILED", "attempts": []}', '{"schema": 2, "state": "FAILED"}'),
+        *("", "[]", "{}", '{"schema": 4}', '{"schema": 5, "state": "FAILED"}'),
+        *('{"schema": 4, "state": "FAILED", "attempts": []}', '{"schema": 2, "state": "FAILED"}'),
     ],
 )
 def test_a_record_that_is_damaged_or_of_another_schema_says_nothing(slice_, text):

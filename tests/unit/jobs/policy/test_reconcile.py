@@ -205,12 +205,12 @@ def test_timeouts_of_queue_setup_and_run():
 
 def test_a_refused_request_ends_the_job_with_the_apis_words():
     refusal = SliceRefusal("no such type", "usage", A1)
-    record = lived(job(), asked(1.0), replace(asked(2.0), refusal=refusal)).record
+    record = lived(job(), asked(1.0), replace(asked(2.0), refusals=(refusal,))).record
     assert (record.state, record.why) == ("FAILED", "no such type")
     assert (record.attempt.outcome, record.attempt.refusal) == ("refused", "usage")
     failed = lived(job(), asked(1.0), asked(2.0, a1="FAILED")).record
     assert (failed.why, failed.attempt.refusal) == ("the queued resource FAILED", "no_capacity")
-    stale = replace(asked(2.0), refusal=replace(refusal, queued_resource=A2))
+    stale = replace(asked(2.0), refusals=(replace(refusal, queued_resource=A2),))
     assert lived(job(), asked(1.0), stale).record.state == "WAITING"
 
 

@@ -127,7 +127,7 @@ def test_damaged_weather_says_nothing(store, damage):
     found = zone_health.read(
         SimpleNamespace(store=store, quota=None), replace(JOB, zones=(zone,)), 2.0
     )
-    assert found[zone] == zone_health.NO_STOCKOUT
+    assert found[zone, JOB.accelerator_type] == zone_health.NO_STOCKOUT
 
 
 @pytest.mark.parametrize("body", [DEEP, b"{}", b'{"pid": "7"}', b'{"since_s": 1e999}', b"[1]"])

@@ -87,11 +87,11 @@ def test_the_options_of_slices_come_back_and_are_the_default_in_older_records(st
 
 
 def test_a_newer_schema_and_damage_are_told(store):
-    newer = {**json.loads(record_store.encode(JOB)), "schema": 4}
+    newer = {**json.loads(record_store.encode(JOB)), "schema": 5}
     with pytest.raises(DamagedStateError, match="newer tpuctl"):
         record_store.decode(json.dumps(newer).encode(), JOB.job_id)
     older = {**newer, "schema": 2}
-    with pytest.raises(DamagedStateError, match="its schema is 2, this tpuctl reads 3"):
+    with pytest.raises(DamagedStateError, match="its schema is 2, this tpuctl reads 4"):
         record_store.decode(json.dumps(older).encode(), JOB.job_id)
 
 
@@ -135,7 +135,7 @@ def test_a_name_is_that_of_the_job_that_is_open_or_of_the_newest(store):
 def test_an_unreadable_record_hides_no_other_job(store):
     record_store.create(store, JOB)
     store.put_if_absent("tpuctl/records/torn-ffffff", b'{"schema": 1, "job_id"')
-    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 4}')
+    store.put_if_absent("tpuctl/records/later-ffffff", b'{"schema": 5}')
     told = []
     assert client.list_jobs(store, lambda error: told.append(str(error))) == [JOB]
     assert told[0] == "job 'later-ffffff' was written by a newer tpuctl"

@@ -1,6 +1,7 @@
 """What the Cloud TPU API says about slices, and what it is asked, through a client that lies."""
 
 import json
+import threading
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -21,6 +22,7 @@ from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Resources
 from tpuctl.models.node import BootDisk, DataDisk, Node, Worker
 from tpuctl.models.queued_resource import QueuedResource
+from tpuctl.models.search import Candidate
 from tpuctl.models.slice_options import NODE_FIELDS, SliceOptions
 from tpuctl.store import open_store
 from unit.jobs.job_steps import A1, asked, job, lived
@@ -121,6 +123,28 @@ def test_a_lost_slice_is_known_though_the_other_cannot_be_asked():
     assert looked(cloud, running(resources=TWO)).node == "PREEMPTED"
 
 
+def test_a_zone_that_does_not_answer_hides_no_other_one(monkeypatch):
+    monkeypatch.setattr(slice_api, "ZONE_TIMEOUT_S", 0.05)
+    may_answer = threading.Event()
+
+    class Deaf(Cloud):
+        def get_queued_resource(self, zone, name):
+            if zone == "us-west4-a":
+                may_answer.wait(10)
+            return super().get_queued_resource(zone, name)
+
+    other = f"{A1}c2"
+    record = lived(job(), asked(1.0)).record
+    beside = Candidate(other, "us-west1-c", "v5litepod-16")
+    record = replace(record, attempts=(replace(record.attempt, others=(beside,)),))
+    cloud = Deaf({}, {A1: request(A1), other: request(other)})
+    sky = looked(cloud, record)
+    may_answer.set()
+    assert sky.requests == {other: "ACTIVE"}
+    assert sky.trouble == "us-west4-a has not answered for 0 s"
+    assert looked(cloud, record).requests == {A1: "ACTIVE", other: "ACTIVE"}
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -153,7 +177,7 @@ def test_what_cannot_be_asked_is_missing():
 )
 def test_why_a_request_failed_decides_whether_another_is_made(code, words, is_shortage, kind):
     failed = request(A1, "FAILED", failure=words, failure_code=code)
-    found = looked(Cloud({}, {A1: failed}), lived(job(), asked(1.0)).record).refusal
+    found = looked(Cloud({}, {A1: failed}), lived(job(), asked(1.0)).record).refusals[0]
     assert (found.is_shortage, found.kind, found.queued_resource) == (is_shortage, kind, A1)
 
 

@@ -17,7 +17,7 @@ from tpuctl.models.queued_resource import QueuedResource
 from tpuctl.store import open_store
 from unit.jobs.job_steps import job
 
-ZONE, OTHER = "us-west4-a", "us-west4-b"
+ZONE, OTHER, KIND = "us-west4-a", "us-west4-b", "v5litepod-16"
 JOB = replace(job(), zones=(ZONE, OTHER))
 SPOT = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", use_spot=True)))
 
@@ -28,11 +28,15 @@ def sky_log(tmp_path):
 
 
 def test_a_stockout_is_remembered_by_zone_type_and_tier_and_decays(sky_log):
-    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, 100.0), 100.0)
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout("a1", ZONE, KIND, 100.0), 100.0)
     found = zone_health.read(sky_log, JOB, 100.0)
-    assert (found[ZONE].out_s, found[ZONE].stockout_score, found[OTHER].out_s) == (100.0, 1.0, None)
-    assert zone_health.read(sky_log, JOB, 1900.0)[ZONE].stockout_score == 0.5
-    assert zone_health.read(sky_log, SPOT, 100.0)[ZONE].out_s is None
+    assert (
+        found[ZONE, KIND].out_s,
+        found[ZONE, KIND].stockout_score,
+        found[OTHER, KIND].out_s,
+    ) == (100.0, 1.0, None)
+    assert zone_health.read(sky_log, JOB, 1900.0)[ZONE, KIND].stockout_score == 0.5
+    assert zone_health.read(sky_log, SPOT, 100.0)[ZONE, KIND].out_s is None
     assert [entry.key for entry in sky_log.store.list(zone_health.STOCKOUTS)] == [
         f"tpuctl/stockouts/{ZONE}/v5litepod-16"
     ]
@@ -40,29 +44,33 @@ def test_a_stockout_is_remembered_by_zone_type_and_tier_and_decays(sky_log):
 
 def test_stockouts_add_up_and_the_same_one_counts_once(sky_log):
     for at_s in (100.0, 1900.0, 1900.0):
-        zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, at_s), at_s)
-    found = zone_health.read(sky_log, JOB, 1900.0)[ZONE]
+        zone_health.record_stockout(
+            sky_log.store, JOB, RecordStockout("a1", ZONE, KIND, at_s), at_s
+        )
+    found = zone_health.read(sky_log, JOB, 1900.0)[ZONE, KIND]
     assert (found.since_s, found.out_s, found.tries, found.stockout_score) == (
         100.0,
         1900.0,
         2,
         1.5,
     )
-    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(2, ZONE, 90000.0), 90000.0)
-    anew = zone_health.read(sky_log, JOB, 90000.0)[ZONE]
+    zone_health.record_stockout(
+        sky_log.store, JOB, RecordStockout("a2", ZONE, KIND, 90000.0), 90000.0
+    )
+    anew = zone_health.read(sky_log, JOB, 90000.0)[ZONE, KIND]
     assert (anew.since_s, anew.tries) == (90000.0, 1)
 
 
 def test_a_zone_that_has_granted_a_slice_is_forgotten(sky_log):
-    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(1, ZONE, 100.0), 100.0)
-    zone_health.record_stockout(sky_log.store, JOB, RecordStockout(2, ZONE, None), 200.0)
-    assert zone_health.read(sky_log, JOB, 200.0)[ZONE].out_s is None
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout("a1", ZONE, KIND, 100.0), 100.0)
+    zone_health.record_stockout(sky_log.store, JOB, RecordStockout("a2", ZONE, KIND, None), 200.0)
+    assert zone_health.read(sky_log, JOB, 200.0)[ZONE, KIND].out_s is None
 
 
 @pytest.mark.parametrize("data", [b"torn", b"{}", b'{"schema": 2, "out_s": 1}', b"[1]"])
 def test_what_cannot_be_read_says_nothing(sky_log, data):
     sky_log.store.put_if_absent(f"tpuctl/stockouts/{ZONE}/v5litepod-16", data)
-    assert zone_health.read(sky_log, JOB, 100.0)[ZONE].stockout_score == 0.0
+    assert zone_health.read(sky_log, JOB, 100.0)[ZONE, KIND].stockout_score == 0.0
 
 
 def metric(name: str, unit: str, *buckets: dict) -> dict:
@@ -143,16 +151,16 @@ def test_a_quota_that_cannot_be_asked_holds_nobody_up(sky_log):
     with pytest.raises(TransientError, match="HTTP 403"):
         refuse()
     asking = SimpleNamespace(store=sky_log.store, quota=refuse)
-    assert zone_health.read(asking, JOB, 1.0)[ZONE].has_quota is None
+    assert zone_health.read(asking, JOB, 1.0)[ZONE, KIND].has_quota is None
 
 
 def test_the_quota_of_every_slice_of_a_job_must_be_there(sky_log):
     left = remaining_quota.QuotaLeft(left=16, limit=16, unit="chips", each=16)
     asking = SimpleNamespace(store=sky_log.store, quota=lambda *_: {ZONE: left})
     found = zone_health.read(asking, JOB, 1.0)
-    assert (found[ZONE].has_quota, found[OTHER].has_quota) == (True, None)
+    assert (found[ZONE, KIND].has_quota, found[OTHER, KIND].has_quota) == (True, None)
     two = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", num_slices=2)))
-    assert zone_health.read(asking, two, 1.0)[ZONE].has_quota is False
+    assert zone_health.read(asking, two, 1.0)[ZONE, KIND].has_quota is False
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tpuctl.models.job import (
     Timeouts,
 )
 from tpuctl.models.node import BootDisk, DataDisk, DiskMode, Provisioning
+from tpuctl.models.search import Search, SearchOrder
 from tpuctl.models.slice_options import SliceOptions
 
 WHOLE = """\
@@ -46,6 +47,7 @@ checkpoints: {dir: "gs://${BUCKET}/runs/digits", keep: 5}
 restart: {preemption: always, failure: 2, exit_codes: [75]}
 timeouts: {queue: 12h, setup: 20m, hang: 15m, run: 1h30m}
 budget: {hours: 20, usd: 49.5}
+search: {at_once: 3, max_usd_per_hour: 40, patience: 5m, order: price}
 teardown: on-success
 """
 
@@ -85,7 +87,16 @@ def test_every_field(tmp_path):
         restart=Restart(preemption=True, failure=2, exit_codes=(75,)),
         timeouts=Timeouts(queue_s=43200, setup_s=1200, run_s=5400, hang_s=900),
         budget=Budget(hours=20, usd=49.5),
+        search=Search(3, 40.0, 300.0, SearchOrder.PRICE),
         teardown=Teardown.ON_SUCCESS,
+    )
+
+
+def test_a_list_of_types_is_in_order_of_preference(tmp_path):
+    found = loaded(tmp_path, OK + "resources: {accelerators: [v6e-16, v5litepod-16]}\n").resources
+    assert found.types == ("v6e-16", "v5litepod-16")
+    assert loaded(tmp_path, OK + "resources: {accelerators: [v6e-16]}\n").resources == Resources(
+        "v6e-16"
     )
 
 
@@ -289,6 +300,19 @@ def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
             "resources.num_slices (line 3): slices of v3-8 cannot work together"),
         (OK + "resources: {zones: [us-west4-a, us-west4-a]}\n",
             "resources.zones (line 3) has us-west4-a twice"),
+        (OK + "resources: {accelerators: [v5litepod-16, v6e-16, v5litepod-16]}\n",
+            "resources.accelerators (line 3) has v5litepod-16 twice"),
+        (OK + "resources: {accelerators: [v5litepod-16, {a: 1}]}\n",
+            "resources.accelerators (line 3) must be a list of accelerator types, not a mapping"),
+        (OK + "resources: {accelerators: [v5litepod-16, v6e-16], zones: [us-west4-a]}\n",
+            "resources.zones (line 3): none of them offers v6e-16, which resources.accelerators "
+            "lists"),
+        (OK + "resources: {accelerators: [v6e-16, v6e-8], zones: [us-west4-a]}\n",
+            "resources.zones (line 3): v6e-16 or v6e-8 is not offered in us-west4-a"),
+        (OK + "resources: {accelerators: [v5litepod-8, v5litepod-16], "
+            "runtime_version: tensorflow}\n",
+            "resources.accelerators (line 3): no runtime version with TensorFlow is right for all "
+            "of v5litepod-8, v5litepod-16"),
         (OK + "resources: {accelerators: v5litepod-16, zones: [us-central2-b]}\n",
             "resources.zones (line 3): v5litepod-16 is not offered in us-central2-b"),
         (OK + "file_mounts: {data: gs://b/d}\n",

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tpuctl.errors import PreconditionError, UsageError
-from tpuctl.jobs.submit.placement import place_job
+from tpuctl.jobs.submit.placement import place_job, worst_usd_per_hour
 from tpuctl.models.job import Budget, JobSpec, Resources
 from tpuctl.models.node import Node
+from tpuctl.models.search import Search
 
 KIND = "v5litepod-16"
 
@@ -90,6 +91,33 @@ def test_a_slice_that_does_not_fit_is_refused(given, resources, kind, message):
     with pytest.raises(kind) as caught:
         placed(node=node(**given), **resources)
     assert str(caught.value) == message
+
+
+def test_every_type_is_asked_for_where_it_is_offered_and_what_that_costs_at_worst_is_known():
+    found = placed(
+        regions=("us-west4",), alternatives=("v6e-16",), num_slices=2,
+        zones=("us-west4-a", "us-west1-c", "europe-west4-a"),
+    )  # fmt: skip
+    assert [(each.accelerator_type, each.zone, each.distance) for each in found.places] == [
+        (KIND, "us-west4-a", 0), (KIND, "us-west1-c", 1), (KIND, "europe-west4-a", 2),
+        ("v6e-16", "us-west1-c", 1), ("v6e-16", "europe-west4-a", 2),
+    ]  # fmt: skip
+    assert [each.usd_per_hour for each in found.places] == [
+        pytest.approx(2 * usd) for usd in (19.2, 19.2, 24.96, 43.2, 47.52)
+    ]
+    assert found.usd_per_hour == pytest.approx(95.04)
+    for at_once, usd in ((1, 95.04), (2, 181.44), (9, 308.16)):
+        assert worst_usd_per_hour(found.places, Search(at_once)) == pytest.approx(usd)
+    assert worst_usd_per_hour(found.places, Search(2, 100.0)) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("region", "distances"),
+    [("us", [1, 2]), ("eu", [2, 1]), ("northamerica-northeast1", [1, 2]), ("asia-east1", [2, 2])],
+)
+def test_a_zone_of_the_buckets_continent_is_nearer(region, distances):
+    found = placed(regions=(region,), zones=("us-west4-a", "europe-west4-b"))
+    assert [each.distance for each in found.places] == distances
 
 
 def test_a_budget_in_dollars_needs_a_price():
