@@ -38,7 +38,8 @@ def pytest_configure() -> None:
     """
     sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

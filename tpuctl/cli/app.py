@@ -4,6 +4,7 @@ import errno
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Annotated, Any
 
@@ -139,7 +140,8 @@ def _exit_code(argv: Sequence[str] | None, runtime: Runtime) -> int:
             raise
         if isinstance(error, DeadlineError):
             error.hint = error.hint or "; ".join(runtime.on_interrupt) or None
-        runtime.output.failure(error)
+        with suppress(BrokenPipeError):
+            runtime.output.failure(error)
         return error.exit_code
     except TyperException as error:
         if error.format_message().startswith("Usage: "):  # a noun without a verb
@@ -150,7 +152,8 @@ def _exit_code(argv: Sequence[str] | None, runtime: Runtime) -> int:
     except Exit as stop:
         return stop.exit_code
     except (Abort, Interrupted) as stop:
-        runtime.output.interrupted(runtime.on_interrupt)
+        with suppress(BrokenPipeError):  # nobody reads what goes on
+            runtime.output.interrupted(runtime.on_interrupt)
         return TERMINATED if isinstance(stop.__cause__, Terminated) else INTERRUPTED
 
 
@@ -164,8 +167,9 @@ def terminate(_number: int, _frame: FrameType | None) -> None:
 
 
 def install_signals() -> None:
-    """Make SIGTERM end commands in an orderly way."""
-    signal.signal(signal.SIGTERM, terminate)
+    """Make SIGTERM end commands in an orderly way, unless whoever started us wants it ignored."""
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, terminate)
 
 
 def _usage(error: TyperException) -> UsageError:

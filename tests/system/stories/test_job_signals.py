@@ -9,7 +9,7 @@ import pytest
 
 from system.stories.gang_cloud import gangs
 
-RUN = 'until [ -e "{}" ]; do sleep 0.1; done'
+RUN = 'echo ready; until [ -e "{}" ]; do sleep 0.1; done'
 JOB = "name: {}\nresources: {{accelerators: v4-8, zones: [us-central2-b]}}\nrun: {}\n"
 
 
@@ -73,3 +73,32 @@ def test_run_is_left_to_the_supervisor(signal_lab, go):
     assert last[0].startswith(f"job {job_id} goes on at ")
     assert last[0].endswith(f"; end it with: tpuctl job cancel {job_id}")
     succeeds(signal_lab, "left", go)
+
+
+def follower(lab, job_id, *before, **streams):
+    """A client that follows the job's log and has printed a line of it."""
+    process = subprocess.Popen(
+        [*before, sys.executable, "-P", "-m", "tpuctl", "job", "logs", "--follow", job_id],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TPUCTL_HOME": str(lab.cloud.home)},
+        **streams,
+    )
+    assert process.stdout.readline() == "[0] ready\n"
+    return process
+
+
+def test_signals_to_clients_whose_reader_is_gone_and_to_those_that_ignore_them(signal_lab, go):
+    process, job_id = started(signal_lab, "unread", go, "run")
+    process.stderr.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    with follower(signal_lab, job_id, stderr=subprocess.PIPE) as unread:
+        unread.stderr.close()
+        unread.send_signal(signal.SIGTERM)
+        assert unread.wait(timeout=30) == 143
+    with follower(signal_lab, job_id, "sh", "-c", 'trap "" INT TERM HUP; exec "$@"', "sh") as deaf:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            deaf.send_signal(number)
+        succeeds(signal_lab, "unread", go)
+        assert deaf.wait(timeout=30) == 0
