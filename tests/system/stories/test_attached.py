@@ -78,6 +78,7 @@ def test_ctrl_c_stops_watching_and_says_what_goes_on(client, cloud):
     assert rest == (
         "\ninterrupted\n"
         "node 'n2' goes on at 9.71 USD/h when READY; "
+        "wait for it: tpuctl node wait n2 --zone us-west4-a; "
         "end it with: tpuctl node delete n2 --zone us-west4-a\n"
     )
 
