@@ -130,7 +130,7 @@ class DirectoryStore:
             for key in sorted(self._keys(prefix)):
                 # What vanished since is no object any more; a link never was one.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                    status = (self._root / key).lstat()
+                    status = os.lstat(f"{self._root}/{key}")  # noqa: PTH116 (a Path takes longer)
                     if stat.S_ISREG(status.st_mode):
                         yield self._entry(key, status)
 
@@ -179,13 +179,12 @@ class DirectoryStore:
         start = self._root / prefix.rpartition("/")[0]
         if not start.resolve().is_relative_to(self._root):
             raise RefusedError(f"{prefix!r} would leave {self._root}")
+        root = str(self._root)
         for directory, below, names in os.walk(start):
-            if Path(directory) == self._root and PRIVATE in below:
+            if directory == root and PRIVATE in below:
                 below.remove(PRIVATE)
-            for name in names:
-                key = Path(directory, name).relative_to(self._root).as_posix()
-                if key.startswith(prefix):
-                    yield key
+            folder = f"{directory}/".removeprefix(root).lstrip("/")
+            yield from (key for name in names if (key := f"{folder}{name}").startswith(prefix))
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tpuctl.checkpoint import list_steps, restore
-from tpuctl.checkpoint.format.manifest import decode, encode
+from tpuctl.checkpoint.format.commit_schema import document
+from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
 from tpuctl.errors import IntegrityError, NoCheckpointError, PreconditionError
 from tpuctl.store import crc32c, open_store
 from unit.checkpoint.runs import Run, same, states, tree
@@ -156,7 +157,7 @@ def test_when_no_step_is_whole_the_run_does_not_start_over_in_silence(saved):
 
 
 def test_a_checkpoint_of_a_newer_schema_is_refused_not_skipped(saved):
-    record = {**decode((saved / COMMIT).read_bytes()), "schema": 3}
+    record = {**document(decode_commit((saved / COMMIT).read_bytes())), "schema": 3}
     body = json.dumps(record, sort_keys=True, separators=(",", ":"))
     newer = f'{{"crc32c":"{crc32c(body.encode())}","record":{body}}}'
     (saved / COMMIT).write_text(newer)
@@ -165,7 +166,7 @@ def test_a_checkpoint_of_a_newer_schema_is_refused_not_skipped(saved):
 
 
 def test_a_commit_whose_parts_leave_a_hole_is_no_checkpoint(saved):
-    record = decode((saved / COMMIT).read_bytes())
+    record = document(decode_commit((saved / COMMIT).read_bytes()))
     record["leaves"][1]["parts"].pop()
     rewrite(saved / COMMIT, encode(record))
     restored = restore(str(saved))

@@ -2,7 +2,9 @@
 
     {"crc32c":"yZRlqg==","record":{...}}
 
-No other spelling of the same record is accepted, so that every changed bit is noticed.
+No other spelling of the same record is accepted, so that every changed bit is noticed. COMMIT has
+two lines: such a record, its head, and the arrays, which the head names by size and checksum. A
+list of steps reads the heads alone: a model may have ten thousand arrays.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from tpuctl.checkpoint.arrays.array_tree import Structure, walk
@@ -35,6 +38,9 @@ _COMMIT_COUNTS = ("step", "fence", "worker_count", "attempt", "save_ms", "blocke
 _LARGEST = 2**63 - 1
 """A size, an offset, a time in nanoseconds: numpy and other languages hold no more."""
 _COMMIT_TEXTS = ("job", "program", "writer", "created")
+_NO_ARRAYS: Mapping[str, Any] = {"leaves": (), "tree": {"none": 0}}
+"""The second line of COMMIT, as it is in a COMMIT of which the head alone was read."""
+_NEWLINE = b"\n"
 _SENSELESS = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
@@ -65,12 +71,34 @@ def decode(data: bytes) -> dict[str, Any]:
 
 def encode_commit(commit: Commit) -> bytes:
     """The canonical bytes of COMMIT."""
-    return encode(document(commit))
+    fields = document(commit)
+    arrays = _canonical({name: fields.pop(name) for name in _NO_ARRAYS})
+    return encode({**fields, "arrays": _measure(arrays)}) + _NEWLINE + arrays
 
 
 def decode_commit(data: bytes) -> Commit:
     """Read COMMIT; IntegrityError unless it is exactly what was written, and makes sense."""
-    return _decode_checked(data, commit_of, _check_commit)
+    head, newline, arrays = data.partition(_NEWLINE)
+    record = decode(head)
+    if not newline and "arrays" not in record:  # as it was written before COMMIT had two lines
+        return _checked(lambda: commit_of(record), _check_commit)
+    _check_arrays(record, arrays)
+    return _checked(lambda: commit_of(_join(record, json.loads(arrays))), _check_commit)
+
+
+def decode_commit_head(data: bytes, size_bytes: int) -> Commit | None:
+    """COMMIT without its tree and leaves, from its first bytes; `size_bytes` is how long it is.
+
+    None when `data` ends before the head does. Of the arrays what is in `data` is checked when it
+    is all of them. Raises IntegrityError as `decode_commit`.
+    """
+    head, newline, arrays = data.partition(_NEWLINE)
+    if not newline:
+        whole = decode_commit(data) if len(data) == size_bytes else None
+        return whole and replace(whole, leaves=(), tree=_NO_ARRAYS["tree"])
+    record = decode(head)
+    _check_arrays(record, arrays if len(data) == size_bytes else None, size_bytes - len(head) - 1)
+    return _checked(lambda: commit_of(_join(record, _NO_ARRAYS)), _check_head)
 
 
 def encode_done(done: DoneRecord) -> bytes:
@@ -80,7 +108,8 @@ def encode_done(done: DoneRecord) -> bytes:
 
 def decode_done(data: bytes) -> DoneRecord:
     """Read a done record; IntegrityError unless it is exactly what was written."""
-    return _decode_checked(data, done_of, _check_done)
+    record = decode(data)
+    return _checked(lambda: done_of(record), _check_done)
 
 
 def tree_digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
@@ -89,12 +118,30 @@ def tree_digest(structure: Structure, leaves: Iterable[Leaf]) -> str:
     return crc32c(_canonical({"leaves": described, "tree": structure}))
 
 
-def _decode_checked(
-    data: bytes, read: Callable[[Mapping[str, Any]], R], check: Callable[[R], None]
-) -> R:
-    record = decode(data)
+def _measure(arrays: bytes) -> dict[str, Any]:
+    return {"crc32c": crc32c(arrays), "size_bytes": len(arrays)}
+
+
+def _check_arrays(
+    record: Mapping[str, Any], arrays: bytes | None, size_bytes: int | None = None
+) -> None:
+    """Raise unless the second line of COMMIT is as its head says; None: only its size is known."""
+    named = record.get("arrays")
+    if arrays is None:
+        is_right = isinstance(named, dict) and named.get("size_bytes") == size_bytes
+    else:
+        is_right = named == _measure(arrays)
+    if not is_right:
+        raise IntegrityError("the record is not what was written: its arrays differ")
+
+
+def _join(head: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in head.items() if name != "arrays"}, **arrays}
+
+
+def _checked(read: Callable[[], R], check: Callable[[R], None]) -> R:
     try:
-        found = read(record)
+        found = read()
         check(found)
     except _SENSELESS as error:
         raise IntegrityError(f"the manifest makes no sense: {error}") from error
@@ -112,6 +159,16 @@ def _canonical(value: object) -> bytes:
 
 def _check_commit(commit: Commit) -> None:
     """Raise unless COMMIT describes a whole checkpoint: a reader relies on all that it says."""
+    _check_head(commit)
+    if sorted(leaf.index for leaf in walk(commit.tree)) != list(range(len(commit.leaves))):
+        raise ValueError("the tree does not name each leaf once")
+    for number, leaf in enumerate(commit.leaves):
+        _check_leaf(number, leaf)
+    _check_bytes(commit)
+
+
+def _check_head(commit: Commit) -> None:
+    """Raise unless all of COMMIT but its arrays makes sense."""
     _check_counts(*(getattr(commit, name) for name in _COMMIT_COUNTS))
     _check_counts(commit.parent + 1, commit.origin + 1, commit.block_bytes - 1)
     for name in _COMMIT_TEXTS:
@@ -120,13 +177,8 @@ def _check_commit(commit: Commit) -> None:
     if commit.step > layout.LAST_STEP or commit.fence > layout.LAST_FENCE:
         raise ValueError(f"step {commit.step} of fence {commit.fence} cannot be named")
     _check_saves(commit)
-    if sorted(leaf.index for leaf in walk(commit.tree)) != list(range(len(commit.leaves))):
-        raise ValueError("the tree does not name each leaf once")
     for stored in commit.objects:
         _check_object(stored, commit)
-    for number, leaf in enumerate(commit.leaves):
-        _check_leaf(number, leaf)
-    _check_bytes(commit)
 
 
 def _check_saves(commit: Commit) -> None:

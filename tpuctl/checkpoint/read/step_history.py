@@ -15,7 +15,7 @@ from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import Commit, is_like
 from tpuctl.checkpoint.format.layout import LAST_FENCE
 from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
-from tpuctl.checkpoint.format.record_cache import RecordCache
+from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read import copied_steps
 from tpuctl.checkpoint.read.lineage import (
@@ -55,7 +55,7 @@ class CheckpointStep:
     entries: tuple[Entry, ...]
     committed: Entry | None = None
     commit: Commit | None = None
-    """The manifest, with the generations that its files have here."""
+    """The head of the manifest, with the generations that its files have here."""
     defect: str | None = None
     is_copied: bool = False
     """Whether its files have other generations here than COMMIT says, but the same checksums."""
@@ -135,11 +135,11 @@ def read_history(
 ) -> History:
     """List the directory and read the small records that `records` does not have.
 
-    Without `records` the COMMITs are whole, else they have the leaves that it keeps. `origins` are
-    those that the caller knows, by the fence of the run: its own, whose ROLLBACK may be damaged.
-    Raises PreconditionError when a record is of another schema.
+    Of a COMMIT the head is read: `read_manifest` reads all of it. `origins` are those that the
+    caller knows, by the fence of the run: its own, whose ROLLBACK may be damaged. Raises
+    PreconditionError when a record is of another schema.
     """
-    records = records or RecordCache(has_leaves=True)
+    records = records or RecordCache()
     entries = tuple(store.list())
     records.forget_all_but(entries)
     named = [
@@ -166,8 +166,20 @@ def read_history(
 
 def inspect_step(store: Store, number: int) -> CheckpointStep:
     """A step as it is now, on any lineage; its COMMIT is read anew."""
-    records = RecordCache(has_leaves=True)
-    return _step(store, records, number, tuple(store.list(layout.step_prefix(number))))
+    return _step(store, RecordCache(), number, tuple(store.list(layout.step_prefix(number))))
+
+
+def read_manifest(store: Store, step: CheckpointStep) -> Commit:
+    """The whole COMMIT of a step, with the generations that its files have here.
+
+    Raises IntegrityError when it is damaged, NotFoundError when it is not there (any more).
+    """
+    if step.committed is None or step.commit is None:
+        raise NotFoundError(f"step {step.step} under {store.url} has no COMMIT that can be read")
+    if step.commit.leaves:
+        return step.commit
+    whole = read_record(store, step.committed, decode_commit)
+    return replace(whole, objects=step.commit.objects)
 
 
 def mark_bad(store: Store, step: CheckpointStep, reason: str, fence: int = NO_RUN) -> None:
@@ -196,7 +208,7 @@ def _read_ahead(store: Store, records: RecordCache, commits: Sequence[Entry]) ->
     def read(entry: Entry) -> None:
         # Whoever needs it reads it again, and says what is wrong.
         with contextlib.suppress(NotFoundError, IntegrityError):
-            records.read(store, entry, decode_commit)
+            records.read_commit(store, entry)
 
     parallel_map(read, commits, threads=_READERS)
 
@@ -208,7 +220,7 @@ def _step(
     if committed is None:
         return CheckpointStep(number, entries)
     try:
-        commit = records.read(store, committed, decode_commit)
+        commit = records.read_commit(store, committed)
     except NotFoundError:
         # Deleted or replaced since it was listed: whoever looks again will see.
         return CheckpointStep(number, entries)

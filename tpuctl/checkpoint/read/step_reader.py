@@ -17,9 +17,10 @@ from tpuctl.checkpoint.read.step_history import (
     History,
     inspect_step,
     read_history,
+    read_manifest,
 )
 from tpuctl.checkpoint.read.targets import read_targets
-from tpuctl.errors import IntegrityError, NoCheckpointError
+from tpuctl.errors import IntegrityError, NoCheckpointError, NotFoundError
 from tpuctl.store import Store
 
 LISTING_TRIES = 5
@@ -112,7 +113,10 @@ def read_step(
     if step.commit is None or step.defect:
         raise _confirm_defect(store, step)
     try:
-        tree, is_all_read = read_tree(store, step.commit, like, is_copy=step.is_unverified)
+        commit = read_manifest(store, step)
+        tree, is_all_read = read_tree(store, commit, like, is_copy=step.is_unverified)
+    except NotFoundError as error:
+        raise StepDeletedError from error
     except IntegrityError as error:
         if _is_gone(store, step):
             raise StepDeletedError from error

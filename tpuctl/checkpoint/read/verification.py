@@ -11,8 +11,8 @@ from tpuctl.checkpoint.format.shard_file import ShardTensor
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.block_reader import BlockReader, reader_threads
 from tpuctl.checkpoint.read.ranges import Bytes
-from tpuctl.checkpoint.read.step_history import CheckpointStep
-from tpuctl.errors import IntegrityError, NoCheckpointError
+from tpuctl.checkpoint.read.step_history import CheckpointStep, read_manifest
+from tpuctl.errors import IntegrityError, NoCheckpointError, NotFoundError
 from tpuctl.store import Store
 
 PlacedTensor = tuple[int, ShardTensor]
@@ -31,7 +31,10 @@ def verify_step(
         raise NoCheckpointError(f"step {step.step} under {store.url} is {step.state}")
     if step.commit is None or step.defect:
         raise IntegrityError(f"step {step.step}: {step.defect}")
-    commit = step.commit
+    try:
+        commit = read_manifest(store, step)
+    except NotFoundError as error:
+        raise IntegrityError(f"step {step.step}: COMMIT is missing, or replaced") from error
     reader = BlockReader(store, commit)
     placed = _tensors(commit)
 

@@ -20,7 +20,7 @@ from tpuctl.checkpoint.format.commit_schema import (
     is_version_of,
 )
 from tpuctl.checkpoint.format.manifest import decode_commit, decode_done, encode_commit
-from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
+from tpuctl.checkpoint.format.record_cache import RecordCache, read_commit_head, read_record
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read.lineage import NO_STEP, Origin
 from tpuctl.checkpoint.read.step_history import (
@@ -108,7 +108,7 @@ def is_committed(run: WorkerRun, step: int) -> bool:
     if entry is None:
         return False
     try:
-        return read_record(run.store, entry, decode_commit).fence == run.fence
+        return read_commit_head(run.store, entry).fence == run.fence
     except (NotFoundError, IntegrityError):
         return False
 

@@ -8,6 +8,7 @@ from typing import Any
 from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.format.commit_schema import Commit
 from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
+from tpuctl.checkpoint.read.step_history import read_manifest
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, RefusedError
 from tpuctl.operations.checkpoints.foreign import foreign_tensors
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
@@ -44,18 +45,24 @@ def tensors(step: FoundStep, advance: Callable[[int], None]) -> Iterator[TensorV
     elif step.step.commit is None:
         raise PreconditionError(step.view.reason or f"step {step.view.name} is {step.view.state}")
     elif step.view.state in RESTORABLE_STATES | {StepState.ROLLED_BACK}:
-        yield from _measure_tensors(step, step.step.commit, advance)
+        yield from _measure_tensors(step, advance)
     else:
-        commit = step.step.commit
+        commit = _read_manifest(step)
         for path, leaf in zip(leaf_paths(dict(commit.tree)), commit.leaves, strict=True):
             yield TensorView(path, leaf.dtype, leaf.shape)
 
 
-def _measure_tensors(
-    step: OwnStep, commit: Commit, advance: Callable[[int], None]
-) -> Iterator[TensorView]:
+def _read_manifest(step: OwnStep) -> Commit:
+    """The whole COMMIT of a step that is CORRUPT; PreconditionError when it cannot be read."""
     try:
-        for leaf in describe_leaves(step.store, commit, advance):
+        return read_manifest(step.store, step.step)
+    except (IntegrityError, NotFoundError) as error:
+        raise PreconditionError(step.view.reason) from error
+
+
+def _measure_tensors(step: OwnStep, advance: Callable[[int], None]) -> Iterator[TensorView]:
+    try:
+        for leaf in describe_leaves(step.store, read_manifest(step.store, step.step), advance):
             # JSON has no infinity: a norm may be too large for a float.
             norm = leaf.norm if leaf.norm is not None and math.isfinite(leaf.norm) else None
             yield TensorView(leaf.path, leaf.dtype, leaf.shape, norm, leaf.nan, leaf.inf)

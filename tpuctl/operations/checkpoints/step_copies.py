@@ -9,6 +9,7 @@ from typing import Protocol
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import Commit, StoredObject, is_like
 from tpuctl.checkpoint.format.manifest import decode_commit, encode_commit
+from tpuctl.checkpoint.read.step_history import read_manifest
 from tpuctl.errors import (
     ConflictError,
     IntegrityError,
@@ -91,10 +92,15 @@ def refuse_missing(
 
 
 def commit_of(step: OwnStep) -> Commit:
-    """The manifest of a step; NoCheckpointError without one."""
+    """The head of the manifest of a step; NoCheckpointError without one."""
     if step.step.commit is None:
         raise NoCheckpointError(f"step {step.view.handle} is not complete")
     return step.step.commit
+
+
+def manifest(step: OwnStep) -> Commit:
+    """The whole COMMIT of a step. Raises IntegrityError, NotFoundError when it was deleted."""
+    return read_manifest(step.store, step.step)
 
 
 def find_same_commit(step: OwnStep, store: Store) -> Entry | None:
@@ -103,7 +109,7 @@ def find_same_commit(step: OwnStep, store: Store) -> Entry | None:
     Raises ConflictError when it is that of another step of this number.
     """
     entry, commit = _find_commit(step, store)
-    if commit is not None and _without_generations(commit) != _without_generations(commit_of(step)):
+    if commit is not None and _without_generations(commit) != _without_generations(manifest(step)):
         raise ConflictError(f"{store.url} has another step {commit.step}", hint=ANOTHER)
     return entry
 
@@ -115,7 +121,7 @@ def commit_copy(step: OwnStep, store: Store) -> None:
     IntegrityError when a file is not what was committed, ConflictError for another step's COMMIT.
     """
     replaced = find_same_commit(step, store)
-    commit = commit_of(step)
+    commit = manifest(step)
     key = layout.commit_key(commit.step)
     files = {each.key: each for each in store.list(layout.step_prefix(commit.step))}
     here = replace(commit, objects=tuple(_object_there(each, files) for each in commit.objects))

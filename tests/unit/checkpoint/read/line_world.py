@@ -187,7 +187,7 @@ class World:
         before = self.commits.get(change.key)
         if before in self.on_line() and self.is_whole(before):
             self.wrong.append(f"{before} was replaced")
-        objects = json.loads(change.data)["record"]["objects"]
+        objects = json.loads(change.data.partition(b"\n")[0])["record"]["objects"]
         saves = {self.written.get(each["generation"]) for each in objects}
         if len(saves) != 1:
             self.wrong.append(f"{change.key} is a mixture of {saves}")

@@ -7,6 +7,7 @@ import pytest
 
 from tpuctl.checkpoint import Checkpointer, restore
 from tpuctl.checkpoint.format import layout
+from tpuctl.checkpoint.format.commit_schema import document
 from tpuctl.checkpoint.format.manifest import decode_commit, encode, encode_commit
 from tpuctl.checkpoint.format.record_cache import RecordCache
 from tpuctl.checkpoint.read.lineage import (
@@ -18,11 +19,11 @@ from tpuctl.checkpoint.read.lineage import (
     rollback_of,
     trace_lineage,
 )
-from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.step_history import CheckpointStep, read_history, read_manifest
 from tpuctl.checkpoint.read.step_info import list_steps
 from tpuctl.checkpoint.resume.resume_protocol import resume
 from tpuctl.checkpoint.worker_run import WorkerRun
-from tpuctl.errors import PreconditionError
+from tpuctl.errors import NotFoundError, PreconditionError
 from tpuctl.store import open_store
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 
@@ -193,11 +194,42 @@ def test_records_that_are_kept_hold_no_parts():
     store, records = MemoryStore(run(MemoryBucket(), 1, 10)), RecordCache()
     for _ in range(2):
         assert read_history(store, records).latest().commit.leaves == ()
-    assert read_history(store).latest().commit.leaves != ()
+    assert read_manifest(store, read_history(store).latest()).leaves != ()
     (entry,) = (entry for entry in store.list() if entry.key == layout.commit_key(10))
     learned = RecordCache()
     learned.add(entry, decode_commit(store.get_range(entry.key)))
     assert learned._known == records._known
+
+
+def test_a_list_reads_the_heads_of_commits_and_sees_when_their_arrays_are_cut(monkeypatch):
+    monkeypatch.setattr("tpuctl.checkpoint.format.record_cache._HEAD_BYTES", 100)
+    bucket = MemoryBucket()
+    with Checkpointer(MemoryStore(bucket), 0, 1, fence=1) as alone:
+        for step in (10, 20):
+            alone.save(step, {f"w{number}": np.ones(1) for number in range(500)}, wait=True)
+    key = layout.commit_key(20)
+    data = bucket.objects[key][1]
+    assert data.index(b"\n") < 800 < len(data)
+    bucket.rot(key, data[:-1] + b"!")
+    assert states(bucket) == {10: "COMPLETE", 20: "COMPLETE"}
+    ((step, reason),) = restore(MemoryStore(bucket)).skipped
+    assert (step, reason) == (20, f"{key} is not what was written")
+    with pytest.raises(NotFoundError, match="step 30 under memory has no COMMIT"):
+        read_manifest(MemoryStore(bucket), CheckpointStep(30, ()))
+    MemoryStore(bucket).put_if_generation(key, data[:-1], bucket.objects[key][0].generation)
+    assert states(bucket) == {10: "COMPLETE", 20: "CORRUPT"}
+
+
+def test_a_commit_of_one_line_is_read():
+    bucket = run(MemoryBucket(), 1, 10)
+    key = layout.commit_key(10)
+    entry, data = bucket.objects[key]
+    one_line = encode(document(decode_commit(data)))
+    assert b"\n" in data
+    assert b"\n" not in one_line
+    MemoryStore(bucket).put_if_generation(key, one_line, entry.generation)
+    assert states(bucket) == {10: "COMPLETE"}
+    assert restore(MemoryStore(bucket)).tree["w"].tolist() == [10, 10, 10]
 
 
 def test_what_a_run_has_read_to_resume_it_does_not_read_again():
@@ -214,7 +246,8 @@ def test_parts_that_say_the_same_share_a_box():
     bucket = MemoryBucket()
     with Checkpointer(MemoryStore(bucket), 0, 1, fence=1) as alone:
         alone.save(10, tree)
-    first, second = read_history(MemoryStore(bucket)).latest().commit.leaves
+    store = MemoryStore(bucket)
+    first, second = read_manifest(store, read_history(store).latest()).leaves
     assert first.parts[0].box is second.parts[0].box
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
 from tpuctl.checkpoint.format import layout, shard_file
-from tpuctl.checkpoint.format.manifest import decode, encode
+from tpuctl.checkpoint.format.commit_schema import document
+from tpuctl.checkpoint.format.manifest import decode_commit, encode
 from tpuctl.checkpoint.read.step_history import note_verified, read_history
 from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.checkpoint.write.snapshot import SnapshotFile
@@ -240,7 +241,7 @@ def test_two_saves_of_the_same_arrays_have_nothing_in_common_but_their_tensors(o
     assert mine == theirs == {
         "step": "20", "run": "1", "worker": "1", "file": "shard_1-of_2_0.safetensors"
     }  # fmt: skip
-    record = decode((original / COMMIT).read_bytes())
+    record = document(decode_commit((original / COMMIT).read_bytes()))
     assert len(set(record["saves"])) == record["worker_count"] == 2
 
 
@@ -251,7 +252,7 @@ def test_a_step_that_was_saved_without_save_ids_is_read(tmp_path, monkeypatch):
     )
     Run(tmp_path, 1).save(20)
     monkeypatch.setattr(SnapshotFile, "header", write)
-    record = decode((tmp_path / COMMIT).read_bytes())
+    record = document(decode_commit((tmp_path / COMMIT).read_bytes()))
     del record["saves"]
     (tmp_path / COMMIT).write_bytes(encode(record))
     assert states(tmp_path) == [(20, "COMPLETE")]
@@ -262,7 +263,7 @@ def test_a_step_that_was_saved_without_save_ids_is_read(tmp_path, monkeypatch):
 
 
 def test_a_commit_with_save_ids_that_make_no_sense_is_none(copied):
+    record = document(decode_commit((copied / COMMIT).read_bytes()))
     for saves in (["ab" * 16], ["ab" * 16, "no"], ["ab" * 16, 1]):
-        record = decode((copied / COMMIT).read_bytes())
         (copied / COMMIT).write_bytes(encode({**record, "saves": saves}))
         assert states(copied)[1] == (20, "CORRUPT")

@@ -11,7 +11,7 @@ from tpuctl.checkpoint import Checkpointer
 from tpuctl.checkpoint.arrays.statistics import ArrayStatistics, measure
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.read.leaf_summaries import LeafSummary, describe_leaves
-from tpuctl.checkpoint.read.step_history import read_history
+from tpuctl.checkpoint.read.step_history import read_history, read_manifest
 from tpuctl.errors import IntegrityError
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 
@@ -35,7 +35,8 @@ def saved():
 
 def described(bucket, **options):
     store = MemoryStore(bucket)
-    return list(describe_leaves(store, read_history(store).steps[0].commit, **options))
+    (step,) = read_history(store).steps
+    return list(describe_leaves(store, read_manifest(store, step), **options))
 
 
 def test_each_leaf_is_described(saved):
