@@ -104,7 +104,7 @@ def test_a_workdir_that_changed_is_refused(worker):
     worker.server.store.put_if_absent("w.tar.gz", archive({"a": b"x"}))
     worker.run("true", workdir="w.tar.gz", workdir_sha256="0" * 64)
     status = worker.until(closed=True)
-    assert (status["stage"], status["exit_status"]) == ("fetch", 1)
+    assert (status["stage"], status["exit_status"]) == ("fetch", 65)
     assert worker.text() == "tpuctl: the workdir is not what was submitted"
 
 

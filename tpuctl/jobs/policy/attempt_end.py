@@ -276,15 +276,22 @@ def _loss(report: WorkerReport, silent_s: float | None) -> str | None:
 
 def _outage(report: WorkerReport) -> str | None:
     """What the worker could not have of others, though it was allowed to."""
-    if report.stage == "fetch" and report.exit_status != 0:
+    if report.stage == "fetch" and report.exit_status not in (0, protocol.EXCHANGED):
         return "could not fetch the workdir"
     is_unreached = report.exit_status == protocol.UNREACHED
     needed = NEEDED.get(report.stage or "") if is_unreached else None
     return f"could not reach its {needed}" if needed else None
 
 
+def has_other_workdir(report: WorkerReport) -> bool:
+    """Whether a worker refused the workdir, because somebody wrote another one over it."""
+    return report.stage == "fetch" and report.exit_status == protocol.EXCHANGED
+
+
 def _exit_text(report: WorkerReport) -> str:
     what = STAGES.get(report.stage or "", report.stage)
+    if has_other_workdir(report):
+        return "the workdir in the bucket is not the one that was submitted"
     if report.signal is not None:
         return f"{what} was killed by signal {report.signal}"
     if report.exit_status is None:

@@ -1,6 +1,6 @@
 """Whether another attempt follows the one that has just ended, and on which slice."""
 
-from tpuctl.jobs.policy import zones
+from tpuctl.jobs.policy import attempt_end, zones
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, Phase, WorkerReport
 
 LOSS_LIMIT = 3
@@ -32,10 +32,16 @@ def may_restart(record: JobRecord) -> bool:
 def no_restart_reason(record: JobRecord) -> str | None:
     """Why another attempt would end as the last one did; None when it may succeed."""
     last = record.attempts[-1]
+    if any(attempt_end.has_other_workdir(report) for report in last.workers):
+        return last.reason
     if last.outcome in FAILURES and _is_looping(record):
         return f"crash loop: twice the same, and no new checkpoint: {last.reason}"
-    if not must_replace_slice(record):
-        return None
+    return _slice_reason(record) if must_replace_slice(record) else None
+
+
+def _slice_reason(record: JobRecord) -> str | None:
+    """Why a job cannot have another slice after its last one did not work; None when it can."""
+    last = record.attempts[-1]
     if not last.owned:
         worker = _unstarted_worker(record)
         if worker is None:

@@ -25,6 +25,8 @@ FENCED_OFF = 3
 UNREACHED = 75
 """The status of what may go better another time: a watch of an agent that stands still, and the
 stages `fetch`, `mounts` and `secrets` when what they need was not to be reached."""
+EXCHANGED = 65
+"""The status of the stage `fetch` when the workdir in the bucket is not what was submitted."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (

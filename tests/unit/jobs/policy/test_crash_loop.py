@@ -51,6 +51,12 @@ def test_twice_the_same_without_progress_ends_the_job(first, second, is_loop):
         )
 
 
+def test_a_workdir_that_was_exchanged_ends_the_job_at_once():
+    record = failing(({**BOOM, "stage": "fetch", "exit_status": 65}, None))
+    assert record.is_ended
+    assert record.why == "worker 0: the workdir in the bucket is not the one that was submitted"
+
+
 def test_a_failure_in_between_that_is_another_one_breaks_the_loop():
     assert not failing((BOOM, 0.0), (OTHER, 0.0), (BOOM, 0.0)).is_ended
     assert failing((OTHER, 0.0), (BOOM, 0.0), (BOOM, 0.0)).is_ended

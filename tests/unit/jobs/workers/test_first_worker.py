@@ -52,6 +52,8 @@ def judged(*reports: dict, **spec) -> JobRecord:
         ([WELL, {**UP, "unreachable_s": 70.0}], "lost", 1, "worker 1 has not answered for 70 s"),
         ([failed(4.9), failed(4.2, stage="fetch", exit_status=1)], "lost", 1,
          "worker 1 could not fetch the workdir"),
+        ([STOPPED, failed(4.2, stage="fetch", exit_status=65)], "failed", 1,
+         "worker 1: the workdir in the bucket is not the one that was submitted"),
         ([failed(4.9), failed(4.2, stage="secrets", exit_status=75)], "lost", 1,
          "worker 1 could not reach its secrets"),
         ([STOPPED, failed(4.2, stage="mounts", exit_status=1)], "failed", 1,

@@ -23,7 +23,7 @@ def fetch(directory: str) -> int:
         return status
     if digest(archive) != config["workdir_sha256"]:
         sys.stderr.write("tpuctl: the workdir is not what was submitted\n")
-        return 1
+        return rundir.EXCHANGED
     try:
         unpack(archive, os.path.join(directory, "workdir"))
     except (OSError, ValueError) as error:

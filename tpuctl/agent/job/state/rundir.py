@@ -45,6 +45,8 @@ STUCK_S = 20.0
 """An agent renews its status every 5 s while its stages run, whatever its program does."""
 UNREACHED = 75
 """The exit status (sysexits' EX_TEMPFAIL) for what may go better another time."""
+EXCHANGED = 65
+"""The exit status (sysexits' EX_DATAERR) of `fetch` when the workdir is not what was submitted."""
 
 
 def is_stuck(directory: str, status: Mapping[str, Any]) -> bool:
