@@ -69,8 +69,9 @@ class Checkpointer:
         """Restore the newest good step, or `step`; None when the directory has no step yet.
 
         All workers agree on it. Arrays come back as those of `like`, on its devices and shards;
-        without it as whole numpy arrays. Raises NoCheckpointError when steps are there and none is
-        good, PreconditionError when a later run has begun, DeadlineError when a worker is missing.
+        without it as whole numpy arrays. What no dict of `like` names is not read. Raises
+        NoCheckpointError when steps are there and none is good, PreconditionError when a later run
+        has begun, DeadlineError when a worker is missing.
         """
         if self._writer is not None:
             raise UsageError("restore once, before the first save")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tpuctl.checkpoint.arrays.array_tree import Tree, unflatten
 from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
@@ -19,7 +20,7 @@ from tpuctl.checkpoint.read.step_history import (
     read_history,
     read_manifest,
 )
-from tpuctl.checkpoint.read.targets import read_targets
+from tpuctl.checkpoint.read.targets import left_out_paths, read_targets
 from tpuctl.errors import IntegrityError, NoCheckpointError, NotFoundError
 from tpuctl.store import Store
 
@@ -36,6 +37,18 @@ class Restored:
     skipped: tuple[tuple[int, str], ...] = ()
     is_copy: bool = False
     """Whether its files were copied here: all that was read of them is what was saved."""
+    left_out: tuple[str, ...] = ()
+    """The paths of the arrays of the step that `like` does not name."""
+
+
+class StepReading(NamedTuple):
+    """The checked tree of a step."""
+
+    tree: Tree
+    is_all_read: bool
+    """Whether every byte of the step was read for it."""
+    left_out: tuple[str, ...]
+    """The paths of the arrays that were not asked for."""
 
 
 class StepDeletedError(Exception):
@@ -52,8 +65,9 @@ def restore(
     """Restore the newest good step, or `step`, without being part of a run: nothing is written.
 
     `like` is a tree of arrays, shapes or Shards that says of what kind each leaf is to be, and
-    which part of it is needed here. Raises NoCheckpointError when no step can be restored,
-    UsageError when the checkpoint is of another tree than `like`.
+    which part of it is needed here. Its dicts may lack names: those arrays are not read. Raises
+    NoCheckpointError when no step can be restored, UsageError when the checkpoint is of another
+    tree than `like`.
     """
     return restore_newest(open_directory(directory, client), step, like)
 
@@ -66,12 +80,11 @@ def restore_newest(store: Store, step: int | None = None, like: Tree = None) -> 
             history = read_history(store)
             for candidate in candidates(store, history, step):
                 try:
-                    tree = read_step(store, candidate, like)
+                    reading = read_step(store, candidate, like)
                 except IntegrityError as error:
                     skipped.append((candidate.step, str(error)))
                 else:
-                    is_copy = candidate.is_unverified
-                    return Restored(candidate.step, tree, tuple(skipped), is_copy)
+                    return restored(candidate, reading, skipped)
         except StepDeletedError:
             continue
         # No listing is of one moment: a step may be committed behind it, and the one before deleted
@@ -100,13 +113,15 @@ def candidates(store: Store, history: History, step: int | None) -> list[Checkpo
     return visible
 
 
-def read_step(
-    store: Store,
-    step: CheckpointStep,
-    like: Tree = None,
-    verified: Callable[[], object] = lambda: None,
-) -> Tree:
-    """The checked tree of a step; `verified` is called when that took every byte of a copy.
+def restored(
+    step: CheckpointStep, reading: StepReading, skipped: Sequence[tuple[int, str]]
+) -> Restored:
+    """A step that was read, as a program gets it."""
+    return Restored(step.step, reading.tree, tuple(skipped), step.is_unverified, reading.left_out)
+
+
+def read_step(store: Store, step: CheckpointStep, like: Tree = None) -> StepReading:
+    """The checked tree of a step.
 
     Raises IntegrityError with the object that is damaged, StepDeletedError when the step is gone.
     """
@@ -114,22 +129,19 @@ def read_step(
         raise _confirm_defect(store, step)
     try:
         commit = read_manifest(store, step)
-        tree, is_all_read = read_tree(store, commit, like, is_copy=step.is_unverified)
+        return read_tree(store, commit, like, is_copy=step.is_unverified)
     except NotFoundError as error:
         raise StepDeletedError from error
     except IntegrityError as error:
         if _is_gone(store, step):
             raise StepDeletedError from error
         raise
-    if step.is_unverified and is_all_read:
-        verified()
-    return tree
 
 
 def read_tree(
     store: Store, commit: Commit, like: Tree = None, *, is_copy: bool = False
-) -> tuple[Tree, bool]:
-    """The tree of a COMMIT, as `like` or as arrays of numpy, and whether that took every block.
+) -> StepReading:
+    """The tree of a COMMIT, as `like` or as arrays of numpy.
 
     Of a copy the header of every file is read that something is taken of: it says of which save the
     file is. Raises IntegrityError when something is damaged.
@@ -143,7 +155,8 @@ def read_tree(
     reader.fill(blocks)
     is_all_read = len(blocks) == sum(map(reader.count, range(len(commit.objects))))
     leaves = [target.finish(memory) for target, memory in zip(wanted, arrays, strict=True)]
-    return unflatten(commit.tree, leaves, like), is_all_read
+    tree = unflatten(commit.tree, leaves, like)
+    return StepReading(tree, is_all_read, left_out_paths(commit.tree, wanted))
 
 
 def no_good_step_error(store: Store, skipped: list[tuple[int, str]]) -> NoCheckpointError:

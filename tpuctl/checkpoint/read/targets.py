@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tpuctl.checkpoint.arrays.array_tree import (
     child_nodes,
     children,
     is_value,
+    leaf_paths,
     path_of,
     walk,
 )
@@ -48,7 +48,8 @@ def read_targets(
 ) -> list[ReadTarget]:
     """A target for each leaf, in their order. Without `like`: all of it, as numpy has it.
 
-    Raises UsageError, with the path, where `like` is another tree than the checkpoint's.
+    A leaf below a name that a dict of `like` has not is left out: its target has no boxes. Raises
+    UsageError, with the path, where `like` is another tree than the checkpoint's.
     """
     if like is None:
         saved = [(node, leaves[node.index]) for node in walk(structure)]
@@ -61,10 +62,23 @@ def read_targets(
         expected = [
             (number, _as_in_like(leaves[number], each, path)) for number, each, path in matched
         ]
-    return [
-        ReadTarget(leaf.boxes, raw_dtype(leaf.dtype), leaf.finish)
-        for _, leaf in sorted(expected, key=itemgetter(0))
-    ]
+    found = [ReadTarget((), raw_dtype(leaf.dtype), _leave_out) for leaf in leaves]
+    for number, leaf in expected:
+        found[number] = ReadTarget(leaf.boxes, raw_dtype(leaf.dtype), leaf.finish)
+    return found
+
+
+def left_out_paths(structure: Structure, targets: Sequence[ReadTarget]) -> tuple[str, ...]:
+    """The paths of the leaves that are not read, in the order of their numbers."""
+    return tuple(
+        path
+        for path, target in zip(leaf_paths(structure), targets, strict=True)
+        if target.finish is _leave_out
+    )
+
+
+def _leave_out(_arrays: Sequence[Array]) -> None:
+    """Nothing in place of a leaf that no part of `like` names."""
 
 
 def _as_in_like(leaf: Leaf, like: Tree, path: str) -> ExpectedLeaf:
@@ -97,9 +111,10 @@ def _match(
         if entries is None:
             raise _mismatch_error(path, f"a {kind}", _type_text(like))
         nodes: dict[str, Structure] = dict(child_nodes(kind, value))
-        _check_names(path, nodes, entries)
+        _check_names(path, nodes, entries, is_part=kind == "dict" and bool(entries))
         for name, node in nodes.items():
-            yield from _match(node, entries[name], (*names, name))
+            if name in entries:
+                yield from _match(node, entries[name], (*names, name))
 
 
 def _entries(kind: str, like: Tree) -> Mapping[str, Tree] | None:
@@ -110,9 +125,12 @@ def _entries(kind: str, like: Tree) -> Mapping[str, Tree] | None:
     return None
 
 
-def _check_names(path: str, stored: Mapping[str, object], like: Mapping[str, object]) -> None:
+def _check_names(
+    path: str, stored: Mapping[str, object], like: Mapping[str, object], *, is_part: bool
+) -> None:
+    """Raise for a name that only one side has; with `is_part`, only for one of `like`."""
     for names, where, lacking in (
-        (stored.keys() - like.keys(), "the checkpoint", "like"),
+        (set() if is_part else stored.keys() - like.keys(), "the checkpoint", "like"),
         (like.keys() - stored.keys(), "like", "the checkpoint"),
     ):
         if names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tpuctl.checkpoint.arrays.array_tree import Tree
@@ -24,10 +24,12 @@ from tpuctl.checkpoint.read.step_reader import (
     LISTING_TRIES,
     Restored,
     StepDeletedError,
+    StepReading,
     candidates,
     deleted_meanwhile_error,
     no_good_step_error,
     read_step,
+    restored,
 )
 from tpuctl.checkpoint.resume.coordination import (
     check_fence,
@@ -88,11 +90,11 @@ class _Leader:
     def resume(self, step: int | None) -> ResumeResult:
         for _ in range(LISTING_TRIES):
             try:
-                restored, origin = self._first_good(step)
+                found, origin = self._first_good(step)
             except StepDeletedError:
                 continue
             write_rollback(self._run, origin)
-            return ResumeResult(restored, origin)
+            return ResumeResult(found, origin)
         raise deleted_meanwhile_error(self._run.store)
 
     def _first_good(self, step: int | None) -> ResumeResult:
@@ -104,40 +106,37 @@ class _Leader:
         check_fence(history, self._run.fence)
         skipped: list[tuple[int, str]] = []
         for candidate in candidates(store, history, step):
-            is_copy = candidate.is_unverified
             try:
-                tree = self._read_on_all_workers(candidate)
+                reading = self._read_on_all_workers(candidate)
             except IntegrityError as error:
                 skipped.append((candidate.step, str(error)))
                 mark_bad(self._run.store, candidate, str(error), self._run.fence)
                 continue
             fence = -1 if candidate.commit is None else candidate.commit.fence
-            _log_restored(candidate.step, skipped, is_copy=is_copy)
-            restored = Restored(candidate.step, tree, tuple(skipped), is_copy)
-            return ResumeResult(restored, Origin(candidate.step, fence))
+            found = restored(candidate, reading, skipped)
+            _log_restored(found)
+            return ResumeResult(found, Origin(candidate.step, fence))
         if not skipped:
             return ResumeResult(None, NO_ORIGIN)
         raise no_good_step_error(store, skipped)
 
-    def _read_on_all_workers(self, step: CheckpointStep) -> Tree:
-        """The tree, when all workers can read their share; IntegrityError, GoneError."""
+    def _read_on_all_workers(self, step: CheckpointStep) -> StepReading:
+        """The reading, when all workers can read their share; IntegrityError, GoneError."""
         if self._run.worker_count == 1 or step.commit is None or step.defect:
             return self._read(step)
         number = next(self._numbers)
         self._propose(number, step)
-        tree = self._read(step)
+        reading = self._read(step)
         self._await_answers(number, step)
-        return tree
+        return reading
 
-    def _read(self, step: CheckpointStep) -> Tree:
-        """The tree; when every byte of a copy was read for it, that is remembered."""
-        store = self._run.store
-
-        def verified() -> None:
+    def _read(self, step: CheckpointStep) -> StepReading:
+        """Read the step; when that took every byte of a copy, it is remembered."""
+        reading = read_step(self._run.store, step, self._like)
+        if step.is_unverified and reading.is_all_read:
             with contextlib.suppress(TpuctlError):  # it is read again next time
-                note_verified(store, step)
-
-        return read_step(store, step, self._like, verified)
+                note_verified(self._run.store, step)
+        return reading
 
     def _propose(self, number: int, step: CheckpointStep) -> None:
         fence = self._run.fence
@@ -173,9 +172,10 @@ class _Leader:
             raise PartialFailureError(f"{entry.key}: {error}") from error
 
 
-def _log_restored(step: int, skipped: Sequence[tuple[int, str]], *, is_copy: bool) -> None:
+def _log_restored(found: Restored) -> None:
     """Say on stderr, unless the program has its logs go elsewhere, what is not as usual."""
-    if not skipped and not is_copy:
+    step, skipped, left_out = found.step, found.skipped, found.left_out
+    if not (skipped or found.is_copy or left_out):
         return
     import logging  # it takes a tenth of the time that importing this package may take
 
@@ -184,7 +184,15 @@ def _log_restored(step: int, skipped: Sequence[tuple[int, str]], *, is_copy: boo
         log.warning(
             "checkpoint of step %d is damaged: %s; going on from step %d", number, reason, step
         )
-    if is_copy:
+    if left_out:
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        log.warning(
+            "checkpoint of step %d has %s%s, which like does not name: not restored",
+            step,
+            left_out[0],
+            more,
+        )
+    if found.is_copy:
         log.warning("checkpoint of step %d is a copy: what was read of it is what was saved", step)
 
 
@@ -274,10 +282,9 @@ class _Follower:
         return CheckpointStep(number, (), entry, commit)
 
     def _read(self, step: CheckpointStep) -> ResumeResult:
-        tree = read_step(self._run.store, step, self._like)
-        restored = Restored(step.step, tree, tuple(self._skipped), step.is_unverified)
+        reading = read_step(self._run.store, step, self._like)
         fence = -1 if step.commit is None else step.commit.fence
-        return ResumeResult(restored, Origin(step.step, fence))
+        return ResumeResult(restored(step, reading, self._skipped), Origin(step.step, fence))
 
     def _say(self, number: int, kind: str, reason: str) -> None:
         run = self._run

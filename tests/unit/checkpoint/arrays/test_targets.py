@@ -10,7 +10,7 @@ from tpuctl.checkpoint.arrays.array_tree import flatten, unflatten
 from tpuctl.checkpoint.arrays.boxes import Box
 from tpuctl.checkpoint.arrays.dtypes import raw_dtype
 from tpuctl.checkpoint.format.commit_schema import Leaf
-from tpuctl.checkpoint.read.targets import read_targets
+from tpuctl.checkpoint.read.targets import left_out_paths, read_targets
 from tpuctl.errors import UsageError
 
 Moments = namedtuple("Moments", "mean variance")
@@ -108,7 +108,9 @@ def test_of_shards_only_the_boxes_are_read():
             {"w": 1.0, "b": [1]},
             "w: the checkpoint has float64 of shape (2, 3), like has float64 of shape ()",
         ),
-        ({"w": np.ones((2, 3))}, ".: the checkpoint has 'b', like has not"),
+        ({}, ".: the checkpoint has 'b' and 1 more, like has not"),
+        ({"w": np.ones((2, 3)), "b": []}, "b: the checkpoint has '0', like has not"),
+        ({"w": np.ones((2, 3)), "c": 1}, ".: like has 'c', the checkpoint has not"),
         ({"w": 0, "b": [1], "x": 0, "y": 0}, ".: like has 'x' and 1 more, the checkpoint has not"),
         ({"w": np.ones((2, 3)), "b": [1, 2]}, "b: like has '1', the checkpoint has not"),
         ({"w": np.ones((2, 3)), "b": (1,)}, "b: the checkpoint has a list, like has a tuple"),
@@ -125,3 +127,13 @@ def test_another_model_is_refused_with_the_path_and_both_sides(like, message):
     with pytest.raises(UsageError) as refused:
         Saved({"w": np.ones((2, 3)), "b": [1]}).restore(like)
     assert str(refused.value) == message
+
+
+def test_a_part_of_a_tree_is_what_the_dicts_of_like_name():
+    saved = Saved({"model": {"w": np.ones(2), "b": np.zeros(3)}, "optimizer": [np.ones(4)]})
+    like = {"model": {"w": np.empty(2)}}
+    restored = saved.restore(like)
+    assert list(restored) == ["model"]
+    assert {name: each.tolist() for name, each in restored["model"].items()} == {"w": [1, 1]}
+    targets = read_targets(saved.structure, saved.leaves, like)
+    assert left_out_paths(saved.structure, targets) == ("model/b", "optimizer/0")

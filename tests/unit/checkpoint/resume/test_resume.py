@@ -354,3 +354,19 @@ def test_who_did_not_hear_that_rollback_was_written_may_try_again(bucket):
         with pytest.raises(TransientError):
             alone.restore()
         assert alone.restore().step == 20
+
+
+def test_a_part_of_the_tree_is_restored_from_the_bytes_that_it_takes(tmp_path, caplog):
+    saved = {"model": {"w": np.arange(2.0)}, "optimizer": {"m": np.ones(9), "v": np.ones(9)}}
+    with Checkpointer(str(tmp_path), 0, 1, fence=1) as checkpointer:
+        checkpointer.save(1, saved, wait=True)
+    like = {"model": {"w": np.empty(2)}}
+    alone = restore(str(tmp_path), like=like)
+    assert same(alone.tree, {"model": {"w": np.arange(2.0)}})
+    assert alone.left_out == ("optimizer/m", "optimizer/v")
+    with caplog.at_level("WARNING"):
+        run = Checkpointer(str(tmp_path), 0, 1, fence=2).restore(like=like)
+    assert same(run.tree, alone.tree)
+    assert [each.getMessage() for each in caplog.records] == [
+        "checkpoint of step 1 has optimizer/m and 1 more, which like does not name: not restored"
+    ]
