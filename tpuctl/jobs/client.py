@@ -138,6 +138,8 @@ def error_of(found: JobRecord) -> TpuctlError | None:
     kind = _error_class(last) if last is not None and ended_it else JobFailedError
     hung = last is not None and last.outcome == AttemptOutcome.HUNG
     hint = f"run: tpuctl job {'bundle' if hung else 'logs'} {found.job_id}"
+    if issubclass(kind, NETWORK_ERRORS):
+        hint = "change the job file, then run: tpuctl job submit FILE"
     return kind(f"job {found.job_id!r} failed: {found.why}", hint=hint)
 
 
@@ -147,6 +149,6 @@ def _error_class(last: Attempt) -> type[TpuctlError]:
         return PreemptedError
     if last.outcome == AttemptOutcome.STOCKOUT:
         return CapacityError
-    if last.outcome == AttemptOutcome.REFUSED:
+    if last.outcome in (AttemptOutcome.REFUSED, AttemptOutcome.BLOCKED):
         return ERROR_BY_REASON.get(last.refusal, CapacityError)
     return JobFailedError

@@ -49,6 +49,8 @@ class AttemptOutcome(StrEnum):
     """No line and no step for `timeouts.hang`: stopped after a dump of every stack."""
     STOCKOUT = "stockout"
     """The zone had no capacity, or no quota was left: another zone, or a later try."""
+    BLOCKED = "blocked"
+    """Others held the addresses that the slice needs: another region, or a later try."""
     REFUSED = "refused"
 
 

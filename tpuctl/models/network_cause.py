@@ -28,9 +28,11 @@ class NetworkCause(StrEnum):
         """Whether another region may have what this one lacks."""
         return self not in (NetworkCause.ADDRESS_POLICY, NetworkCause.NO_NETWORK)
 
-    def closes(self, zone: str, other_zone: str) -> bool:
+    def holds_in(self, zone: str, other_zone: str) -> bool:
         """Whether, met in one zone, it holds in another one as well."""
         return not self.is_regional or region_of(zone) == region_of(other_zone)
 
 
-CAUSES = frozenset(NetworkCause)
+def cause_of(reason: str) -> NetworkCause | None:
+    """The cause that is the reason of an error; None for other reasons."""
+    return NetworkCause(reason) if reason in frozenset(NetworkCause) else None

@@ -261,7 +261,7 @@ def machine(service, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(15, 10), pytest.param(2000, 25, marks=pytest.mark.soak)]
+    ("examples", "steps"), [(8, 10), pytest.param(2000, 25, marks=pytest.mark.soak)]
 )
 def test_nobody_hears_that_a_node_is_gone_which_is_there(machine, examples, steps):
     run_state_machine_as_test(

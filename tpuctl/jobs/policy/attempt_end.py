@@ -18,6 +18,7 @@ from tpuctl.models.job import (
     WorkerReport,
     workers_text,
 )
+from tpuctl.models.network_cause import cause_of
 from tpuctl.models.node import LOST_STATES
 from tpuctl.models.operation import without_worker_name
 from tpuctl.models.queued_resource import QueuedResourceState
@@ -52,9 +53,16 @@ def end_of_request(attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
     if refusal is None and request == QueuedResourceState.FAILED:
         refusal = REQUEST_FAILED
     if refusal is not None:
-        kind = AttemptOutcome.STOCKOUT if refusal.is_shortage else AttemptOutcome.REFUSED
-        return AttemptEnd(kind, refusal.text, refusal=refusal.kind)
+        return AttemptEnd(_refusal_outcome(refusal), refusal.text, refusal=refusal.kind)
     return _slice_loss(attempt, seen.node, request)
+
+
+def _refusal_outcome(refusal: SliceRefusal) -> AttemptOutcome:
+    """How an attempt ends by a refusal: addresses are not chips, and others give them back."""
+    cause = cause_of(refusal.kind)
+    if cause is not None and cause.may_pass:
+        return AttemptOutcome.BLOCKED
+    return AttemptOutcome.STOCKOUT if refusal.is_shortage else AttemptOutcome.REFUSED
 
 
 def _slice_loss(attempt: Attempt, node: str | None, request: str | None) -> AttemptEnd | None:

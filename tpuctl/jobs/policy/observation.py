@@ -39,6 +39,10 @@ class ZoneHealth:
     """For what the job wants; None: it could not be asked."""
     quota: str = ""
     """`0 of 16 chips left`."""
+    has_addresses: bool | None = None
+    """Whether the region has external addresses for what the job wants; None: not known."""
+    addresses: str = ""
+    """`0 of 8 external addresses left`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def may_restart(record: JobRecord) -> bool:
     last, restart = record.attempts[-1], record.spec.restart
     if last.outcome == AttemptOutcome.PREEMPTED:
         return restart.preemption
-    if last.outcome == AttemptOutcome.REFUSED:
+    if last.outcome in (AttemptOutcome.REFUSED, AttemptOutcome.BLOCKED):
         return bool(zones.unrefused_places(record))
     if last.outcome not in FAILURES:
         return last.outcome in (AttemptOutcome.LOST, AttemptOutcome.STOCKOUT)

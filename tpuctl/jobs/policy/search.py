@@ -94,9 +94,9 @@ def drop_request(
     """The attempt with one of several open requests withdrawn, because it ended like that."""
     if name == attempt.queued_resource:
         attempt = led_by(attempt, _preferred(record, open_requests(attempt)[1:]).name)
-    may_pass = found.outcome in PASSING and not found.final
-    refusal = "" if may_pass else found.refusal or AttemptOutcome.REFUSED.value
-    return _withdraw(attempt, {name}, now_s, found.reason, is_stockout=may_pass, refusal=refusal)
+    is_stockout = found.outcome in PASSING and not found.final
+    refusal = "" if is_stockout else found.refusal or AttemptOutcome.REFUSED.value
+    return _withdraw(attempt, {name}, now_s, found.reason, is_stockout=is_stockout, refusal=refusal)
 
 
 def choose_slice(record: JobRecord, attempt: Attempt, seen: JobObservation) -> Attempt:

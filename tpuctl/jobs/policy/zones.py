@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tpuctl.jobs.policy.blocked_regions import BLOCK_LIMIT, blocks_text, find_blocks
 from tpuctl.jobs.policy.observation import ZoneHealth
 from tpuctl.jobs.record.status_text import format_moment
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
+from tpuctl.models.network_cause import NetworkCause, cause_of
 from tpuctl.models.queued_resource import QueuedResourceState
+from tpuctl.models.quota_holders import region_of
 from tpuctl.models.search import Candidate, Place, SearchOrder
 
 RETRY_S, MAX_RETRY_S = 30.0, 600.0
@@ -66,29 +69,50 @@ def choose_places(record: JobRecord, health: Health, now_s: float) -> ZoneChoice
     open_places = [place for place in _open_places(record, health) if place.key not in held]
     if not open_places:
         return ZoneChoice() if held else _against_quota(record, health, now_s)
-    stockouts = _stockouts(record)
-    due = {place.key: _due_s(stockouts.get(place.key, [])) for place in open_places}
+    stockouts, blocks = _stockouts(record), find_blocks(record)
+    due = {
+        place.key: max(
+            _due_s(stockouts.get(place.key, [])),
+            _due_s([time_s for time_s, _ in blocks.get(region_of(place.zone), [])]),
+        )
+        for place in open_places
+    }
     fitting = fitting_places(record, [p for p in open_places if due[p.key] <= now_s], held)
     if fitting or held:
         return ZoneChoice(fitting)
     soonest = min(open_places, key=lambda place: due[place.key])
     next_zone = place_text(record, soonest) if len(places_of(record)) > 1 else ""
-    return ZoneChoice((), _stockout_text(record, health, now_s), due[soonest.key], next_zone)
+    texts = [_stockout_text(record, health, now_s)] if stockouts else []
+    why = "; ".join([*texts, *blocks_text(blocks)])
+    return ZoneChoice((), why, due[soonest.key], next_zone)
 
 
 def _against_quota(record: JobRecord, health: Health, now_s: float) -> ZoneChoice:
-    """What is known of quota may be wrong: the API is asked though none seems to be left."""
+    """What is known of quota may be wrong: the API is asked though none seems to be left.
+
+    What is known of addresses is exact: nothing is asked for until others have given some back.
+    """
     last_s = record.attempt.ended_s if record.attempt else None
     anyway_s = max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
-    ranked = ranked_places(record, health)
-    if now_s >= anyway_s:
+    ranked = [place for place in ranked_places(record, health) if _has_addresses(health, place)]
+    if ranked and now_s >= anyway_s:
         return ZoneChoice(tuple(ranked[:1]))
-    left = "; ".join(
-        f"quota of {place_text(record, place)}: {health[place.key].quota}"
-        for place in places_of(record)
-        if health.get(place.key, UNKNOWN_HEALTH).has_quota is False
-    )
-    return ZoneChoice((), left, anyway_s)
+    left = "; ".join(dict.fromkeys(_quota_texts(record, health)))
+    return ZoneChoice((), left, anyway_s if ranked else None)
+
+
+def _quota_texts(record: JobRecord, health: Health) -> Iterator[str]:
+    """What is missing, for each place or region that lacks it."""
+    for place in places_of(record):
+        known = health.get(place.key, UNKNOWN_HEALTH)
+        if known.has_quota is False:
+            yield f"quota of {place_text(record, place)}: {known.quota}"
+        elif known.has_addresses is False:
+            yield f"{region_of(place.zone)}: {known.addresses}"
+
+
+def _has_addresses(health: Health, place: Place) -> bool:
+    return health.get(place.key, UNKNOWN_HEALTH).has_addresses is not False
 
 
 def fallback(record: JobRecord, queued: Sequence[Candidate], health: Health) -> Fallback | None:
@@ -119,13 +143,14 @@ def ranked_places(record: JobRecord, health: Health) -> list[Place]:
     distance from the bucket; what is alike stays as it is listed.
     """
     stockouts, preferred = _stockouts(record), _preferences(record)
+    blocks = find_blocks(record)
     search = record.spec.search
     is_ordered = search.at_once > 1 or search.order == SearchOrder.PRICE
 
     def rank(place: Place) -> tuple[float, ...]:
         known = health.get(place.key, UNKNOWN_HEALTH)
         score = known.stockout_score if known.stockout_score >= FORGOTTEN_BELOW else 0.0
-        tries = len(stockouts.get(place.key, []))
+        tries = len(stockouts.get(place.key, [])) + len(blocks.get(region_of(place.zone), []))
         first = (float(tries), preferred[place.key][0], score)
         quota = {True: 0.0, None: 1.0, False: 2.0}[known.has_quota]
         return (*first, quota, _usd(place), place.distance) if is_ordered else first
@@ -178,8 +203,16 @@ def held_places(record: JobRecord) -> list[PlaceKey]:
 
 def unrefused_places(record: JobRecord) -> list[Place]:
     """The places where the API did not say that it will never grant the slice."""
-    refused = {key for attempt in record.tries for key in _refusals(record, attempt)}
-    return [place for place in places_of(record) if place.key not in refused]
+    refusals = {each for attempt in record.tries for each in _refusals(record, attempt)}
+    given_up = {
+        region for region, tries in find_blocks(record).items() if len(tries) >= BLOCK_LIMIT
+    }
+    return [
+        place
+        for place in places_of(record)
+        if region_of(place.zone) not in given_up
+        and not any(_closes(key, cause, place) for key, cause in refusals)
+    ]
 
 
 def key_of(record: JobRecord, attempt: Attempt) -> PlaceKey:
@@ -187,10 +220,24 @@ def key_of(record: JobRecord, attempt: Attempt) -> PlaceKey:
     return attempt.zone, attempt.accelerator_type or record.accelerator_type
 
 
-def _refusals(record: JobRecord, attempt: Attempt) -> Iterator[PlaceKey]:
+def _refusals(
+    record: JobRecord, attempt: Attempt
+) -> Iterator[tuple[PlaceKey, NetworkCause | None]]:
+    """What was refused for ever, and the cause in the network where that is the reason."""
     if attempt.outcome == AttemptOutcome.REFUSED:
-        yield key_of(record, attempt)
-    yield from (each.key for each in attempt.others if each.refusal)
+        yield key_of(record, attempt), cause_of(attempt.refusal)
+    for each in attempt.others:
+        cause = cause_of(each.refusal)
+        if each.refusal and not (cause is not None and cause.may_pass):
+            yield each.key, cause
+
+
+def _closes(key: PlaceKey, cause: NetworkCause | None, place: Place) -> bool:
+    """Whether a refusal at `key` holds at the place as well; another type has fewer workers."""
+    if cause is None:
+        return key == place.key
+    is_alike = cause != NetworkCause.ADDRESS_LIMIT or key[1] == place.accelerator_type
+    return is_alike and cause.holds_in(key[0], place.zone)
 
 
 def _open_requests(record: JobRecord) -> list[PlaceKey]:
@@ -202,7 +249,7 @@ def _open_requests(record: JobRecord) -> list[PlaceKey]:
 
 def _open_places(record: JobRecord, health: Health) -> list[Place]:
     """The places that may have quota left, the one to ask first at the front."""
-    places = ranked_places(record, health)
+    places = [p for p in ranked_places(record, health) if _has_addresses(health, p)]
     return [p for p in places if health.get(p.key, UNKNOWN_HEALTH).has_quota is not False]
 
 
@@ -221,7 +268,7 @@ def _stockouts(record: JobRecord) -> dict[PlaceKey, list[float]]:
 
 
 def _due_s(stockouts: Sequence[float]) -> float:
-    """When a place with these stock-outs, the newest first, is asked again."""
+    """When a place that refused at these times, the newest first, is asked again."""
     if not stockouts:
         return 0.0
     doublings = min(len(stockouts) - 1, MOST_DOUBLINGS)

@@ -7,10 +7,12 @@ late or damaged costs a job a try in the wrong zone and nothing else.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from tpuctl.api.compute import AddressQuota
+from tpuctl.api.tpu.network_errors import wanted_addresses
 from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.policy import zones
@@ -20,6 +22,7 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.models.job import AttemptState, JobRecord
 from tpuctl.models.node import Provisioning
+from tpuctl.models.quota_holders import region_of
 from tpuctl.store import Store
 
 STOCKOUTS = "tpuctl/stockouts/"
@@ -57,6 +60,32 @@ def read(backends: Backends, record: JobRecord, now_s: float) -> zones.Health:
         places = [zone for zone, other in found if other == kind]
         for zone, (is_enough, text) in _quota(backends, record, kind, places).items():
             found[zone, kind] = replace(found[zone, kind], has_quota=is_enough, quota=text)
+    for key, (is_enough, text) in _addresses(backends, record, found).items():
+        found[key] = replace(found[key], has_addresses=is_enough, addresses=text)
+    return found
+
+
+def _addresses(
+    backends: Backends, record: JobRecord, keys: Iterable[zones.PlaceKey]
+) -> Mapping[zones.PlaceKey, tuple[bool, str]]:
+    """Whether each place's region has external addresses left for the slices, in words.
+
+    Not for what a region never has enough addresses of: the API says so at once, in its own words.
+    """
+    read = None if record.spec.resources.options.internal_ips else backends.addresses
+    quotas: dict[str, AddressQuota | None] = {}
+    found: dict[zones.PlaceKey, tuple[bool, str]] = {}
+    for zone, kind in keys if read else ():
+        region = region_of(zone)
+        if read and region not in quotas:
+            quotas[region] = None
+            with suppress(TpuctlError):
+                quotas[region] = read(region)
+        quota = quotas[region]
+        wanted = wanted_addresses(kind, record.spec.resources.num_slices)
+        if quota is not None and wanted <= quota.limit:
+            text = f"{quota.left} of {quota.limit} external addresses left, {wanted} wanted"
+            found[zone, kind] = wanted <= quota.left, text
     return found
 
 

@@ -70,7 +70,7 @@ def submit(
             hint="run: tpuctl context list",
         )
     place = placement.place_job(spec, node, backends.zone, submitter.regions)
-    for line in address_check.check_addresses(backends, spec, place) if node is None else ():
+    for line in address_check.check_addresses(backends, spec, place.places):
         submitter.say(line)
     shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)
     job_id = f"{spec.name}-{secrets.token_hex(3)}"

@@ -265,4 +265,4 @@ def test_a_zone_that_lacks_addresses_is_a_line_while_another_one_may_have_them(
     texts = [event.text for event in submitted(cloud, path) if hasattr(event, "text")]
     (told,) = [text for text in texts if "addresses" in text]
     assert told.startswith("job 'digits': 16 external addresses are needed, and us-west4 has 8")
-    assert "in us-west4-a; leave them out: --internal-ips" in told
+    assert "v5litepod-64 in us-west4-a cannot be had; leave them out: --internal-ips" in told

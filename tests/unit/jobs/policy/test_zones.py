@@ -337,3 +337,85 @@ def test_with_one_at_a_time_the_next_type_is_asked_before_the_first_one_again():
     assert lived(record, asked(20.0)).record.why == (
         "us-west4-a out of v5litepod-16 or v6e-16 since 00:00Z, 2 tries"
     )
+
+
+# ------------------------------------------------------------------ addresses are not chips
+
+NEAR = "us-west4-b"
+
+
+def no_address(now_s: float, name: str, reason: str) -> JobObservation:
+    refusal = SliceRefusal("no addresses", reason, name)
+    return replace(asked(now_s), requests={name: "FAILED"}, refusals=(refusal,))
+
+
+def refused(record: JobRecord, reason: str, now_s: float = 1.0) -> JobRecord:
+    """The job's next request fails for a reason of the network, and is deleted."""
+    asking = lived(record, asked(now_s)).record
+    name = asking.attempt.queued_resource
+    gone = JobObservation(
+        now_s + 0.2, requests={name: ABSENT}, looked_s=now_s + 0.2, zone_health={}
+    )
+    return lived(asking, no_address(now_s + 0.1, name, reason), gone).record
+
+
+@pytest.mark.parametrize(
+    ("reason", "zones"),
+    [
+        ("external_address_limit", [HERE, FAR]),
+        ("no_such_subnetwork", [HERE, FAR]),
+        ("external_address_policy", [HERE]),
+        ("no_such_network", [HERE]),
+    ],
+)
+def test_what_no_later_try_cures_fails_the_job_where_no_other_region_can_help(reason, zones):
+    record, now_s = roaming(HERE, NEAR, FAR), 1.0
+    while not record.is_ended:
+        record, now_s = refused(record, reason, now_s), now_s + 1.0
+    assert [attempt.zone for attempt in record.attempts] == zones
+    assert {attempt.outcome for attempt in record.attempts} == {"refused"}
+    assert (record.state, record.why, now_s < 5.0) == ("FAILED", "no addresses", True)
+
+
+@pytest.mark.parametrize("reason", ["external_addresses_used", "subnet_full"])
+def test_addresses_that_others_hold_are_no_stock_out_and_other_regions_are_tried(reason):
+    record = refused(roaming(HERE, NEAR, FAR), reason)
+    assert (record.attempts[0].outcome, record.attempts[0].refusal) == ("blocked", reason)
+    step = lived(record, asked(2.0))
+    assert step.record.attempt.zone == FAR
+    assert not any(isinstance(action, RecordStockout) for action in step.actions)
+
+
+def test_a_region_that_lacks_addresses_is_asked_less_and_less_and_given_up_in_the_end():
+    record, now_s = job(), 1.0
+    while not record.is_ended:
+        record = refused(record, "subnet_full", now_s)
+        if not record.is_ended:
+            record = lived(record, asked(now_s + 0.3)).record
+            assert (record.state, record.next_s > now_s) == ("WAITING", True)
+            tries = len(record.attempts)
+            assert record.why == (
+                f"us-west4: the subnet has no addresses left, {tries} "
+                f"{'try' if tries == 1 else 'tries'}"
+            )
+            now_s = record.next_s
+    assert (record.state, len(record.attempts)) == ("FAILED", 8)
+    assert 1800.0 < now_s < 3600.0
+
+
+def test_while_the_quota_says_that_others_hold_the_addresses_nothing_is_asked_for():
+    used = ZoneHealth(has_addresses=False, addresses="0 of 8 external addresses left")
+    record = job()
+    for now_s in (1.0, 700.0, 7000.0):
+        record = lived(record, replace(asked(now_s), zone_health={(HERE, KIND): used})).record
+        assert (record.state, record.attempts, record.next_s) == ("WAITING", (), None)
+        assert record.why == "us-west4: 0 of 8 external addresses left"
+    assert lived(record, asked(7060.0)).record.attempt.zone == HERE
+
+
+def test_a_smaller_type_may_have_the_addresses_that_a_larger_one_has_not():
+    small, large = "v5litepod-16", "v5litepod-64"
+    places = (Place(HERE, large), Place(NEAR, large), Place(HERE, small))
+    record = refused(replace(roaming(HERE, NEAR), places=places), "external_address_limit")
+    asking = lived(record, asked(2.0)).record.attempt
+    assert (asking.zone, asking.accelerator_type) == (HERE, small)
