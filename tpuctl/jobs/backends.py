@@ -9,6 +9,7 @@ from tpuctl.api.service_usage import tpu_limits
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
+from tpuctl.errors import RefusedError
 from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, WorkerShell
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.node import Node, Worker
@@ -23,10 +24,10 @@ def build_backends(
     *,
     store: Store,
     tpu: TpuApi,
-    access: Access,
+    access: Access | None,
     open_store: OpenStore,
 ) -> Backends:
-    """The clients of a context, as jobs need them."""
+    """The clients of a context, as jobs need them; without `access` nobody logs in anywhere."""
     return Backends(
         context=context.name,
         zone=context.zone,
@@ -34,8 +35,8 @@ def build_backends(
         storage_endpoint=context.storage_endpoint,
         store=store,
         tpu=tpu,
-        open_shell=_shell_opener(tpu, access),
-        key_line=access.metadata_line,
+        open_shell=_shell_opener(tpu, access) if access else _refuse_shell,
+        key_line=access.metadata_line if access else "",
         project=context.project,
         quota=_quota_reader(context, tpu),
         addresses=address_quota_reader(context),
@@ -56,6 +57,10 @@ def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
         return await connections().open_in_gang(node, worker)
 
     return open_shell
+
+
+async def _refuse_shell(_node: Node, _worker: Worker) -> WorkerShell:
+    raise RefusedError("this command logs in to no worker")
 
 
 def _quota_reader(context: Context, tpu: TpuApi) -> QuotaReader | None:

@@ -80,9 +80,22 @@ def applied_defaults(defaults: Mapping[str, Any], given: Collection[str]) -> dic
     return {name: value for name, value in defaults.items() if name not in taken}
 
 
+def display_value(value: Any) -> str:
+    """The value of an option for people, a flag as `true` or `false`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={each}" for key, each in value.items())
+    if isinstance(value, DataDisk):
+        return value.source
+    if isinstance(value, BootDisk):
+        return value.kms_key
+    return ", ".join(map(display_value, value)) if isinstance(value, tuple) else str(value)
+
+
 def defaults_text(applied: Mapping[str, Any]) -> str:
     """`network: vpc-1 (context), internal_ips: true (context)`; empty without any."""
-    return ", ".join(f"{name}: {_display_text(value)} (context)" for name, value in applied.items())
+    return ", ".join(f"{name}: {display_value(value)} (context)" for name, value in applied.items())
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -169,7 +182,3 @@ def check_run_duration(seconds: float | None, place: str = "--max-run-duration")
 def full_scopes(scopes: Collection[str]) -> tuple[str, ...]:
     """Scopes as the API wants them: `storage-rw` becomes an address below `auth/`."""
     return tuple(scope if "://" in scope else SCOPE + scope for scope in scopes)
-
-
-def _display_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
 from tpuctl.errors import UsageError
 from tpuctl.models.job import JobRecord
+
+if TYPE_CHECKING:
+    from tpuctl.operations.jobs.submit import JobRequest
 
 STARTING_TEXT = "its supervisor begins with it"
 """What a row says that was written before there was one."""
@@ -35,6 +38,9 @@ def submit(
         bool, typer.Option("--foreground", help="Supervise it here, until it has ended.")
     ] = False,
     include: Include = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done and cost; write nothing.")
+    ] = False,
 ) -> None:
     """Submit a job; returns when it is in the bucket and a supervisor looks after it."""
     if follow and foreground:
@@ -42,6 +48,9 @@ def submit(
             "--follow and --foreground exclude each other",
             hint="follow from another terminal: tpuctl job logs -f NAME",
         )
+    if dry_run:
+        _show_plan(runtime, _request(runtime, file, node, include))
+        return
     job = _submit(runtime, file, node, include)
     if foreground:
         supervise_here(runtime, job)
@@ -84,9 +93,29 @@ def refuse_other_project(runtime: Runtime) -> None:
 def _submit(runtime: Runtime, file: Path, node: str | None, include: list[str] | None) -> JobRecord:
     from tpuctl.operations.jobs import submit as submission
 
-    refuse_other_project(runtime)
-    request = submission.JobRequest(file, node, runtime.shared.zone, tuple(include or ()))
+    request = _request(runtime, file, node, include)
     return job_notices.result_of(runtime, submission.submit_job(runtime, request))
+
+
+def _request(
+    runtime: Runtime, file: Path, node: str | None, include: list[str] | None
+) -> "JobRequest":
+    from tpuctl.operations.jobs.submit import JobRequest
+
+    refuse_other_project(runtime)
+    return JobRequest(file, node, runtime.shared.zone, tuple(include or ()))
+
+
+def _show_plan(runtime: Runtime, request: "JobRequest") -> None:
+    from tpuctl.cli.job import plan_view
+    from tpuctl.cli.shell import detail_view
+    from tpuctl.operations.jobs import plan
+
+    found = job_notices.result_of(runtime, plan.plan_job(runtime, request))
+    if runtime.output.is_table:
+        detail_view.print_details(runtime.output, plan_view.plan_view(found))
+    else:
+        runtime.output.fields(plan_view.plan_document(found))
 
 
 def _hand_over(runtime: Runtime, job: JobRecord) -> None:

@@ -64,6 +64,34 @@ def submit(
     Raises PreconditionError (what it requires, or the node's state), ConflictError (another job
     has its checkpoints), CapacityError (external addresses), UsageError, RefusedError.
     """
+    written = draft_record(spec, backends, submitter, now_s=now_s, node=node)
+    if spec.workdir is not None:
+        with tempfile.TemporaryFile() as packed:
+            digest = workdir_archive.pack(
+                Path(spec.workdir),
+                packed,
+                submitter.include,
+                secret_files=values.secret_files(spec.secrets),
+                say=submitter.say,
+            )
+            backends.store.put_if_absent(record_store.workdir_key(written.job_id), packed)
+        written = replace(written, workdir_sha256=digest)
+    lease.offer(backends.store, written.job_id, submitter.owner)
+    created = record_store.create(backends.store, written)
+    lease.renew_offer(backends.store, written.job_id, submitter.owner)
+    shared_checkpoints.withdraw_if_shared(backends.store, created)
+    return created.record
+
+
+def draft_record(
+    spec: JobSpec,
+    backends: Backends,
+    submitter: Submitter,
+    *,
+    now_s: float,
+    node: Node | None = None,
+) -> JobRecord:
+    """The record of a job as `submit` would write it; nothing is written. Raises as `submit`."""
     if spec.requires is not None and spec.requires not in submitter.provides:
         raise PreconditionError(
             f"job requires {spec.requires!r}, which context {backends.context!r} does not provide",
@@ -73,9 +101,8 @@ def submit(
     for line in address_check.check_addresses(backends, spec, place.places):
         submitter.say(line)
     shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)
-    job_id = f"{spec.name}-{secrets.token_hex(3)}"
-    written = JobRecord(
-        job_id=job_id,
+    return JobRecord(
+        job_id=f"{spec.name}-{secrets.token_hex(3)}",
         spec=spec,
         owner=submitter.owner,
         submitted_s=now_s,
@@ -87,22 +114,6 @@ def submit(
         usd_per_hour=place.usd_per_hour,
         host_id=submitter.host_id,
     )
-    if spec.workdir is not None:
-        with tempfile.TemporaryFile() as packed:
-            digest = workdir_archive.pack(
-                Path(spec.workdir),
-                packed,
-                submitter.include,
-                secret_files=values.secret_files(spec.secrets),
-                say=submitter.say,
-            )
-            backends.store.put_if_absent(record_store.workdir_key(job_id), packed)
-        written = replace(written, workdir_sha256=digest)
-    lease.offer(backends.store, job_id, submitter.owner)
-    created = record_store.create(backends.store, written)
-    lease.renew_offer(backends.store, job_id, submitter.owner)
-    shared_checkpoints.withdraw_if_shared(backends.store, created)
-    return created.record
 
 
 def ensure_supervisor(home: Path, context: str, argv: Sequence[str]) -> None:

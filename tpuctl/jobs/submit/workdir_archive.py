@@ -15,6 +15,7 @@ import re
 import shlex
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,21 +56,25 @@ def pack(
     UsageError when the tree is too large or a pattern matches nothing, RefusedError when a file
     holds a key or a link leads out of the tree, LocalIOError when one cannot be read.
     """
-    tree = WorkdirTree(directory.resolve(), include)
-    try:
-        found = list(_without_secrets(tree.files(), secret_files, say))
-        tree.check_includes()
-        _check_size(directory, found)
-        for name, path in found:
-            if not tree.is_included(name):
-                _check_key(name, path)
-        _write(found, target)
-    except OSError as error:
-        raise LocalIOError(f"cannot read {error.filename}: {error.strerror}") from error
+    with _read_errors():
+        _write(_checked_files(directory, include, secret_files, say), target)
     target.seek(0)
     digest = hashlib.file_digest(target, "sha256").hexdigest()
     target.seek(0)
     return digest
+
+
+def survey(
+    directory: Path,
+    include: Sequence[str] = (),
+    *,
+    secret_files: Sequence[Path] = (),
+    say: Callable[[str], None] = lambda _line: None,
+) -> tuple[int, int]:
+    """How many files `pack` would write, and their bytes; it raises what `pack` raises."""
+    with _read_errors():
+        found = _checked_files(directory, include, secret_files, say)
+        return len(found), sum(path.stat().st_size for _, path in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +201,31 @@ def _link_problem(root: Path, link: Path) -> str | None:
     if not target.is_relative_to(root):
         return "leads out of it"
     return "is a link to a directory" if target.is_dir() else None
+
+
+@contextmanager
+def _read_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LocalIOError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def _checked_files(
+    directory: Path,
+    include: Sequence[str],
+    secret_files: Sequence[Path],
+    say: Callable[[str], None],
+) -> list[ArchiveFile]:
+    """The files that go along, none too many and none with a key. Raises as `pack`, and OSError."""
+    tree = WorkdirTree(directory.resolve(), include)
+    found = list(_without_secrets(tree.files(), secret_files, say))
+    tree.check_includes()
+    _check_size(directory, found)
+    for name, path in found:
+        if not tree.is_included(name):
+            _check_key(name, path)
+    return found
 
 
 def _without_secrets(

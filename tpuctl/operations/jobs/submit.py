@@ -1,18 +1,24 @@
 """Submit a job: check its file and everything it names, then put it into the bucket."""
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from tpuctl import catalog
 from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError, UsageError
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.spec import job_file
 from tpuctl.jobs.submit import job_submission, placement
+from tpuctl.jobs.submit.job_submission import Submitter
 from tpuctl.jobs.submit.submit_warnings import warnings_for
 from tpuctl.models import slice_options
 from tpuctl.models.job import JobRecord, JobSpec
+from tpuctl.models.node import Node
+from tpuctl.models.quota_holders import region_of
 from tpuctl.operations.jobs.events import (
     JobNotice,
     JobRuntime,
@@ -23,6 +29,18 @@ from tpuctl.operations.jobs.events import (
 )
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.stage.plan.egress_price import egress_warning
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequest:
+    """A job file whose buckets, secrets and node were found."""
+
+    spec: JobSpec
+    defaults: Mapping[str, Any]
+    """The options of the slices that the context decided."""
+    node: Node | None
+    submitter: Submitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +63,95 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
     """
     context = runtime.context
-    spec, defaults = _load_spec(runtime, request)
-    job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
-    yield from _check_buckets(runtime, spec)
-    node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
-    is_configured = context.name in runtime.config.contexts
+    found = yield from check_request(runtime, request)
+    host_id = supervisor_lock.ensure_host_id(runtime.home, context.name)
     left_behind: list[str] = []
-    submitter = job_submission.Submitter(
-        owner=job_submission.default_owner(),
-        host_id=supervisor_lock.ensure_host_id(runtime.home, context.name),
-        provides=frozenset() if is_configured else local_cloud.PROVIDES,
-        regions=_bucket_regions(runtime) if node is None and _asks_regions(spec) else frozenset(),
-        include=request.include,
-        say=left_behind.append,
-    )
-    if node is None and (text := worst_case_text(spec, context.zone, submitter.regions)):
-        yield Noted(text)
+    submitter = replace(found.submitter, host_id=host_id, say=left_behind.append)
     yield Submitting()
     try:
         job = job_submission.submit(
-            spec, runtime.outside, submitter, now_s=runtime.now(), node=node
+            found.spec, runtime.outside, submitter, now_s=runtime.now(), node=found.node
         )
     finally:
         yield from map(Noted, left_behind)
     open_jobs.add_jobs(runtime.home, context.name, job.job_id)
     yield Submitted(job)
-    yield from map(Noted, filter(None, (defaults,)))
-    yield from map(Warned, warnings_for(job))
-    if job.node is None and (text := switch_setup.warning(runtime.store(), job.usd_per_hour)):
-        yield Warned(text)
+    if found.defaults:
+        yield Noted(slice_options.defaults_text(found.defaults))
+    yield from submission_warnings(runtime, job)
     return job
 
 
-def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, str]:
-    """The job of a file with what the context decides of its slices, and a line about that."""
+def check_request(
+    runtime: JobRuntime, request: JobRequest
+) -> Generator[JobNotice, None, CheckedRequest]:
+    """Read a job file and look at everything it names; nothing is written.
+
+    Raises UsageError, NotFoundError (node, bucket), LocalIOError.
+    """
+    context = runtime.context
+    spec, defaults = _load_spec(runtime, request)
+    job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
+    yield from _check_buckets(runtime, spec)
+    node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
+    is_configured = context.name in runtime.config.contexts
+    submitter = job_submission.Submitter(
+        owner=job_submission.default_owner(),
+        provides=frozenset() if is_configured else local_cloud.PROVIDES,
+        regions=_bucket_regions(runtime) if node is None and _asks_regions(spec) else frozenset(),
+        include=request.include,
+    )
+    if node is None and (text := worst_case_text(spec, context.zone, submitter.regions)):
+        yield Noted(text)
+    return CheckedRequest(spec, defaults, node, submitter)
+
+
+def submission_warnings(runtime: JobRuntime, job: JobRecord) -> Iterator[Warned]:
+    """What may go wrong with a job, or cost more than its author expects."""
+    yield from map(Warned, warnings_for(job))
+    yield from map(Warned, _egress_warnings(runtime, job))
+    if job.node is None and (text := switch_setup.warning(runtime.store(), job.usd_per_hour)):
+        yield Warned(text)
+
+
+def _egress_warnings(runtime: JobRuntime, job: JobRecord) -> Iterator[str]:
+    """A line for each bucket of the job file that is in another region than some zone."""
+    spec = job.spec
+    if spec.checkpoints and (text := _egress_warning(runtime, job, spec.checkpoints.dir)):
+        yield f"checkpoints.dir: {text}"
+    for path, url in spec.file_mounts.items():
+        if _egress_warning(runtime, job, url):
+            size_bytes = sum(entry.size_bytes for entry in runtime.store(url).list())
+            all_bytes = size_bytes * _worker_count(job)
+            yield f"file_mounts {path}: {_egress_warning(runtime, job, url, all_bytes)}"
+
+
+def _egress_warning(
+    runtime: JobRuntime, job: JobRecord, url: str, size_bytes: int = 0
+) -> str | None:
+    """What it costs to read a bucket in the first of the zones that is not in its region."""
+    bulk = runtime.bulk(url.removeprefix("gs://").partition("/")[0])
+    by_region = {region_of(zone): zone for zone in reversed(job.zones or (job.zone,))}
+    texts = (egress_warning(bulk, zone, size_bytes) for zone in reversed(by_region.values()))
+    return next(filter(None, texts), None)
+
+
+def _worker_count(job: JobRecord) -> int:
+    """How many workers copy what is mounted; 1 for a type that the catalog does not know."""
+    with suppress(catalog.UnknownError):
+        kind = catalog.accelerator_type(job.accelerator_type)
+        return kind.workers * job.spec.resources.num_slices
+    return 1
+
+
+def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, Mapping[str, Any]]:
+    """The job of a file, and what the context decides of its slices."""
     context = runtime.context
     spec = job_file.load(request.file, bucket=context.bucket, environ=runtime.environ)
     if request.include and spec.workdir is None:
         raise UsageError("--include is for files of the workdir, and the job file has none")
     if request.node:
-        return spec, ""
+        return spec, {}
     wanted = spec.resources
     if request.zone:
         slice_options.check_disks(
@@ -94,7 +161,7 @@ def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, str]:
     applied = slice_options.applied_defaults(context.slice_defaults, wanted.options.given)
     options = replace(wanted.options, **applied)
     found = replace(spec, resources=replace(wanted, options=options))
-    return found, slice_options.defaults_text(applied)
+    return found, applied
 
 
 def worst_case_text(spec: JobSpec, zone: str, regions: Collection[str]) -> str | None:

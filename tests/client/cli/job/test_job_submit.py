@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
 
 from client.cli.job.job_records import attempt, job
 from tpuctl.cli.shell.runtime import Runtime
@@ -94,6 +96,79 @@ def test_a_jobs_request_says_on_the_wire_what_its_file_says(tpuctl, cloud):
     assert (node["tags"], node["description"]) == (["tpu"], "for digits")
     assert node["labels"] == {"team": "vision", "tpuctl-job": "digits-1"}
     assert node["startup_script"][0]["state"] in ("not started", "running", "exited")
+
+
+PLANNED = """\
+name: digits
+resources: {accelerators: v5litepod-16, zones: [us-west4-a, us-west1-c], num_slices: 2}
+workdir: .
+run: echo hello
+checkpoints: {dir: gs://$BUCKET/runs/digits}
+timeouts: {setup: 30m, run: 9h30m}
+"""
+PLAN = """\
+job digits  NOT SUBMITTED
+slices       2 x v5litepod-16 on-demand
+price        38.40 USD/h while READY
+at most      384.00 USD
+bucket       gs://local-bucket in us-west4
+upload       2 files, 210 B
+checkpoints  gs://local-bucket/runs/digits
+
+places, in the order they are tried
+  us-west4-a  v5litepod-16  38.40 USD/h  16 of 16 chips left, 32 wanted
+  us-west1-c  v5litepod-16  38.40 USD/h  16 of 16 chips left, 32 wanted
+"""
+
+
+def everything(cloud) -> list[str]:
+    """The names of all that there is in the bucket and in the directory of tpuctl's own files."""
+    runtime = Runtime(environ={"TPUCTL_HOME": str(cloud.home)})
+    try:
+        keys = [entry.key for entry in runtime.store().list()]
+    finally:
+        runtime.close()
+    return [*keys, *(str(path) for path in cloud.home.rglob("*") if "local" not in path.parts)]
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(tpuctl, cloud, tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(PLANNED)
+    (tmp_path / "train.py").write_text("x\n")
+    tpuctl("local", "fault", "quota TPUV5sLitepodPerProjectPerZoneForTPUAPI: 16")
+    before = everything(cloud)
+    shown = tpuctl("job", "submit", str(path), "--dry-run")
+    assert (shown.code, shown.out) == (0, PLAN)
+    plan = tpuctl("job", "submit", str(path), "--dry-run", "-o", "json").json
+    assert everything(cloud) == before
+    assert plan["places"][0] == {
+        "zone": "us-west4-a",
+        "accelerator_type": "v5litepod-16",
+        "usd_per_hour": 38.4,
+        "quota": "16 of 16 chips left, 32 wanted",
+        "stockout": None,
+    }
+    assert (plan["most_usd"], plan["files"], plan["bucket_location"]) == (384.0, 2, "us-west4")
+
+
+def test_a_bucket_far_from_the_slices_is_a_line_with_its_price(tpuctl, cloud, job_file):
+    client = storage.Client(
+        project="p",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": cloud.line["storage"]},
+    )
+    bucket = client.bucket("far-bucket")
+    bucket.create(location="US-EAST1")
+    bucket.blob("set/x").upload_from_string(b"x" * 2**20)
+    path = job_file(
+        "checkpoints: {dir: gs://far-bucket/runs}\nfile_mounts: {/a: gs://far-bucket/set}\n"
+    )
+    where = "bucket far-bucket is in us-east1: what workers in us-west4-a read of it is egress"
+    rate = "0.02 USD/GiB (list price of 2025-01)"
+    assert tpuctl("job", "submit", path, "--dry-run").err.splitlines() == [
+        f"warning: checkpoints.dir: {where}, {rate}",
+        f"warning: file_mounts /a: {where}, {rate}, less than 0.01 USD for these bytes",
+    ]
 
 
 @pytest.fixture
