@@ -31,6 +31,10 @@ class Bench:
         """The only bucket."""
         return self.bucket
 
+    def now(self) -> float:
+        """The wall clock."""
+        return 1.0
+
     def sleep(self, _seconds: float) -> None:
         """Let the next change happen."""
         if self.changes:
