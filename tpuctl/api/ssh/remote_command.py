@@ -3,7 +3,7 @@
 import os
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tpuctl.errors import UsageError
 
 SCRIPTS = Path(__file__).parents[2] / "agent" / "tools"
 _LINE = (
-    'set -- {watched} {argv}; test -n "$BASH_VERSION" && eval "$1"; '
+    '{exports}set -- {watched} {argv}; test -n "$BASH_VERSION" && eval "$1"; '
     'command -v bash >/dev/null && exec bash -c "$1" bash "$@"; eval {unwatched}'
 )
 _WITH_GROUP_FILE = '(umask 077; echo $$ >"${TMPDIR:-/tmp}/$1"); shift; exec "$@"'
@@ -19,12 +19,17 @@ HEARTBEAT = b"\n"
 HEARTBEAT_S = 2.0
 
 
-def heartbeat_command(argv: Sequence[str]) -> str:
-    """The line that runs argv for as long as heartbeats come; raises UsageError for a NUL."""
+def heartbeat_command(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """The line that runs argv for as long as heartbeats come, with these variables set, too.
+
+    Raises UsageError for a NUL.
+    """
     if any("\0" in word for word in argv):
         raise UsageError("an argument cannot have a NUL in it")
     watched, unwatched = _scripts()
-    return _LINE.format(watched=watched, argv=_line_of(argv), unwatched=unwatched)
+    told = " ".join(f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items())
+    exports = f"export {told}; " if told else ""
+    return _LINE.format(exports=exports, watched=watched, argv=_line_of(argv), unwatched=unwatched)
 
 
 def command_and_watcher(argv: Sequence[str]) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import shlex
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Self
 
 import asyncssh
@@ -79,14 +79,22 @@ class Shell:
             raise CommandFailedError(CommandResult(self.worker_id, status, stderr=said))
 
     async def execute(
-        self, argv: Sequence[str], *, out: Write, err: Write, timeout_s: float | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        out: Write,
+        err: Write,
+        timeout_s: float | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> int:
         """Run argv, which ends when we do, and pass on what it prints; returns its exit status.
 
+        `variables` are set beside the worker's own.
         Raises TransientError when the worker is lost, TimeoutError when argv takes too long.
         """
         async with asyncio.timeout(timeout_s), lost_is_transient(self.worker_id):
-            process = await self.connection.create_process(heartbeat_command(argv), encoding=None)
+            line = heartbeat_command(argv, variables)
+            process = await self.connection.create_process(line, encoding=None)
             here = asyncio.create_task(_send_heartbeats(process))
             return await _relay_output(process, out, err, beside=here)
 

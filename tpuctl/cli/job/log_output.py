@@ -12,7 +12,7 @@ from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job_log import LogLine
-from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.models.worker_numbers import format_ranges
 
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 """Of the terminal's own palette: a worker each, again from the first after ten."""

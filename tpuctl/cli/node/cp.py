@@ -19,7 +19,7 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.models.delivery import Delivery
-from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.models.worker_numbers import format_ranges
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 from tpuctl.operations.workers.cp_arguments import parse_arguments

@@ -1,5 +1,6 @@
 """`tpuctl node exec`: one command on many workers, always attached."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,58 +13,96 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import parse_duration
-from tpuctl.models.node import Node, Worker
-from tpuctl.operations.remote import fanout
+from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.workers import execute as commands
+from tpuctl.operations.workers import targets
+from tpuctl.operations.workers.targets import CommandTarget
+
+Argv = Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARG]...")]
+WorkerIds = Annotated[
+    str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+]
+OnlyFailed = Annotated[
+    bool, typer.Option("--only-failed", help="The workers that failed in the last exec.")
+]
+Group = Annotated[
+    bool, typer.Option("--group", help="Print equal outputs once, when all have ended.")
+]
+OutputDirectory = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write DIR/<worker>.log, print nothing.")
+]
+Limit = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="End it on a worker after that.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOptions:
+    """Which workers a command runs on, where its output goes and how long it has."""
+
+    worker: str | None
+    only_failed: bool
+    group: bool
+    output_directory: Path | None
+    timeout: str | None
+
+    def check(self, runtime: Runtime) -> None:
+        """Raises UsageError for options that exclude each other or cannot be read."""
+        _require_one([self.only_failed, self.worker is not None], "--only-failed and --worker")
+        if self.timeout:
+            parse_duration(self.timeout)
+        outputs = [self.group, bool(self.output_directory), runtime.output.is_document]
+        _require_one(outputs, "--group, --output-directory and -o")
 
 
 def execute(
     runtime: Runtime,
     name: NodeName,
-    argv: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARG]...")],
-    worker: Annotated[
-        str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
-    ] = None,
-    only_failed: Annotated[
-        bool, typer.Option("--only-failed", help="The workers that failed in the last exec.")
-    ] = False,
-    group: Annotated[
-        bool, typer.Option("--group", help="Print equal outputs once, when all have ended.")
-    ] = False,
-    output_directory: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write DIR/<worker>.log, print nothing.")
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="End it on a worker after that.")
-    ] = None,
+    argv: Argv,
+    worker: WorkerIds = None,
+    only_failed: OnlyFailed = False,
+    group: Group = False,
+    output_directory: OutputDirectory = None,
+    timeout: Limit = None,
 ) -> None:
     """Run a command on the workers of a node.
 
     It gets no input, and ends with this command, whatever ends this one.
     """
-    _require_one([only_failed, worker is not None], "--only-failed and --worker")
-    limit = (timeout, parse_duration(timeout)) if timeout else None
-    is_document = runtime.output.is_document
-    _require_one([group, bool(output_directory), is_document], "--group, --output-directory and -o")
+    options = ExecOptions(worker, only_failed, group, output_directory, timeout)
+    options.check(runtime)
     node = accessible_node(runtime, name)
-    chosen = _select_workers(runtime, node, worker, only_failed=only_failed)
-    reach = fanout.WorkerReach(runtime.tpu, runtime.access, node, chosen)
-    if is_document:
-        sink: commands.CommandOutput = MemorySink()
-    elif output_directory:
-        sink = FileSink(output_directory)
-    elif group:
-        sink = GroupedSink(runtime.out, runtime.err)
-    else:
-        sink = LabelledSink(runtime.out, runtime.err, is_labelled=len(chosen) > 1)
+    reach = WorkerReach(runtime.tpu, runtime.access, node, node.workers)
+    execute_on(runtime, targets.node_target(reach), argv, options)
+
+
+def execute_on(
+    runtime: Runtime, target: CommandTarget, argv: list[str], options: ExecOptions
+) -> None:
+    """Run a command on the workers that the options choose; exit as their results say."""
+    limit = (options.timeout, parse_duration(options.timeout)) if options.timeout else None
+    chosen = _select_workers(runtime, target, options)
+    sink = _open_sink(runtime, options, is_labelled=len(chosen.workers) > 1)
     try:
-        done = commands.execute(reach, argv, sink, limit)
+        done = commands.execute(chosen, argv, sink, limit)
     finally:
         sink.close()
-    commands.save_failed(runtime.home, runtime.context.name, node, done)
-    if is_document:
+    commands.save_failed(runtime.home, runtime.context.name, target, done)
+    if runtime.output.is_document:
         runtime.output.items(done, RESULTS)
-    report_results(runtime, node, done)
+    report_results(runtime, target, done)
+
+
+def _open_sink(
+    runtime: Runtime, options: ExecOptions, *, is_labelled: bool
+) -> commands.CommandOutput:
+    if runtime.output.is_document:
+        return MemorySink()
+    if options.output_directory:
+        return FileSink(options.output_directory)
+    if options.group:
+        return GroupedSink(runtime.out, runtime.err)
+    return LabelledSink(runtime.out, runtime.err, is_labelled=is_labelled)
 
 
 def _require_one(given: list[bool], names: str) -> None:
@@ -71,10 +110,7 @@ def _require_one(given: list[bool], names: str) -> None:
         raise UsageError(f"{names} exclude each other", hint="run: tpuctl node exec --help")
 
 
-def _select_workers(
-    runtime: Runtime, node: Node, worker: str | None, *, only_failed: bool
-) -> list[Worker]:
-    if not only_failed:
-        return fanout.select_workers(node, "all" if worker is None else worker)
-    failed = commands.load_failed(runtime.home, runtime.context.name, node)
-    return [one for one in node.workers if one.worker_id in failed]
+def _select_workers(runtime: Runtime, target: CommandTarget, options: ExecOptions) -> CommandTarget:
+    if options.only_failed:
+        return target.narrow(commands.load_failed(runtime.home, runtime.context.name, target))
+    return target.select("all" if options.worker is None else options.worker)

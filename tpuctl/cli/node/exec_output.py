@@ -6,7 +6,7 @@ from typing import BinaryIO, TextIO
 
 from tpuctl.cli.shell.byte_streams import worker_output_writer
 from tpuctl.errors import LocalIOError
-from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.models.worker_numbers import format_ranges
 from tpuctl.operations.workers.execute import Write
 
 

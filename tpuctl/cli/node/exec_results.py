@@ -9,10 +9,10 @@ from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted
 from tpuctl.errors import PartialFailureError, TransientError
-from tpuctl.models.node import Node
 from tpuctl.models.operation import CommandResult
-from tpuctl.models.worker_ranges import format_ranges
+from tpuctl.models.worker_numbers import format_ranges
 from tpuctl.operations.workers.execute import TIMED_OUT
+from tpuctl.operations.workers.targets import CommandTarget
 
 """The exit status of a command that was ended for taking too long, as timeout(1) has it."""
 _SIGNALLED = 128
@@ -24,10 +24,10 @@ RESULTS = {
 }
 
 
-def report_results(runtime: Runtime, node: Node, done: Sequence[CommandResult]) -> None:
+def report_results(runtime: Runtime, target: CommandTarget, done: Sequence[CommandResult]) -> None:
     """Exit with the status of an only worker; of several, report which failed."""
     if len(done) == 1:
-        _exit_as(runtime, node, done[0])
+        _exit_as(runtime, target, done[0])
     failed = [each for each in done if each.exit_status]
     if not failed:
         return
@@ -36,9 +36,9 @@ def report_results(runtime: Runtime, node: Node, done: Sequence[CommandResult]) 
     for each in failed:
         if each.refusal:
             raise each.refusal
-    _raise_preempted(runtime, node, failed)
+    _raise_preempted(runtime, target, failed)
     count = f"{len(failed)} of {len(done)}"
-    raise PartialFailureError(f"{count} workers failed", hint=_next_step(node.name, done))
+    raise PartialFailureError(f"{count} workers failed", hint=_next_step(target, done))
 
 
 def end_text(done: CommandResult) -> str:
@@ -52,30 +52,36 @@ def end_text(done: CommandResult) -> str:
     return f"exit {done.exit_status}" if done.exit_status else "ok"
 
 
-def _next_step(name: str, done: Sequence[CommandResult]) -> str | None:
+def _next_step(target: CommandTarget, done: Sequence[CommandResult]) -> str | None:
+    noun, name = target.noun, target.name
     if not all(each.exit_status for each in done):
-        return f"run it on them alone: tpuctl node exec {name} --only-failed -- COMMAND"
+        return f"run it on them alone: tpuctl {noun} exec {name} --only-failed -- COMMAND"
     if all(each.exit_status == _SIGNALLED + signal.SIGTERM for each in done):
-        return f"as before a preemption; look: tpuctl node describe {name}"
-    return CHECK_WORKERS_HINT.format(name) if any(each.lost for each in done) else None
+        return f"as before a preemption; look: tpuctl {noun} describe {name}"
+    return _check_hint(target) if any(each.lost for each in done) else None
 
 
-def _raise_preempted(runtime: Runtime, node: Node, failed: Sequence[CommandResult]) -> None:
+def _check_hint(target: CommandTarget) -> str:
+    return "; ".join(CHECK_WORKERS_HINT.format(node.name) for node in target.nodes)
+
+
+def _raise_preempted(
+    runtime: Runtime, target: CommandTarget, failed: Sequence[CommandResult]
+) -> None:
     """Raise PreemptedError if the node is gone: a warned preemption ends programs first."""
     if any(each.lost or each.exit_status > _SIGNALLED for each in failed):
-        raise_if_preempted(runtime, node)
+        for node in target.nodes:
+            raise_if_preempted(runtime, node)
 
 
-def _exit_as(runtime: Runtime, node: Node, done: CommandResult) -> None:
+def _exit_as(runtime: Runtime, target: CommandTarget, done: CommandResult) -> None:
     if done.refusal:
         raise done.refusal
-    _raise_preempted(runtime, node, [done])
+    _raise_preempted(runtime, target, [done])
     if done.exit_status == TIMED_OUT and done.lost:
         runtime.output.note(done.lost)
     elif done.lost:
-        raise TransientError(
-            done.lost, hint=f"run it again; or {CHECK_WORKERS_HINT.format(node.name)}"
-        )
+        raise TransientError(done.lost, hint=f"run it again; or {_check_hint(target)}")
     raise typer.Exit(done.exit_status)
 
 

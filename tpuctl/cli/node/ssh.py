@@ -14,8 +14,9 @@ from tpuctl.cli.shell.worker_access import (
     raise_if_preempted,
 )
 from tpuctl.errors import TransientError, UsageError
-from tpuctl.models.node import Node, Worker
-from tpuctl.operations.remote import fanout
+from tpuctl.operations.remote.fanout import WorkerReach
+from tpuctl.operations.workers import targets
+from tpuctl.operations.workers.targets import CommandTarget
 
 SHELL_LINE = ("sh", "-c", 'exec "${SHELL:-/bin/sh}" -c "$1"', "sh")
 
@@ -30,28 +31,36 @@ def ssh(
 
     As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
     """
-    _require_no_option(name, argv or [])
+    require_no_option(argv or [], hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
     node = accessible_node(runtime, name)
-    chosen = fanout.select_workers(node, worker)
-    if len(chosen) != 1:
-        raise UsageError("ssh goes to one worker", hint=f"run: tpuctl node exec {name} -- COMMAND")
-    line = [*SHELL_LINE, *argv] if argv and len(argv) == 1 else argv or []
+    reach = WorkerReach(runtime.tpu, runtime.access, node, node.workers)
+    log_in(runtime, targets.node_target(reach).select(worker), argv or [])
+
+
+def log_in(runtime: Runtime, target: CommandTarget, argv: list[str]) -> None:
+    """Log in to the only worker of a target, and exit as the shell or argv does there."""
+    if len(target.workers) != 1:
+        hint = f"run: tpuctl {target.noun} exec {target.name} -- COMMAND"
+        raise UsageError("ssh goes to one worker", hint=hint)
+    (reach,) = target.reaches
+    line = [*SHELL_LINE, *argv] if len(argv) == 1 else argv
     try:
-        status = asyncio.run(_login(runtime, node, chosen[0], line))
+        status = asyncio.run(_login(runtime, reach, line))
     except TransientError as error:
-        raise_if_preempted(runtime, node)
-        error.hint = error.hint or f"run it again; or {CHECK_WORKERS_HINT.format(name)}"
+        raise_if_preempted(runtime, reach.node)
+        error.hint = error.hint or f"run it again; or {CHECK_WORKERS_HINT.format(reach.node.name)}"
         raise
     raise typer.Exit(status)
 
 
-def _require_no_option(name: str, argv: list[str]) -> None:
+def require_no_option(argv: list[str], *, hint: str) -> None:
+    """Raises UsageError for a command that begins with `-`: it is an option of ssh."""
     if argv and argv[0].startswith("-"):
         text = f"{argv[0]!r} is no command, and options of ssh are not taken"
-        raise UsageError(text, hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
+        raise UsageError(text, hint=hint)
 
 
-async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) -> int:
+async def _login(runtime: Runtime, reach: WorkerReach, argv: list[str]) -> int:
     from tpuctl.cli.shell import terminal
     from tpuctl.operations.workers import access
 
@@ -59,7 +68,8 @@ async def _login(runtime: Runtime, node: Node, worker: Worker, argv: list[str]) 
     out, err = (
         worker_output_writer(stream, is_raw=is_raw) for stream in (runtime.out, runtime.err)
     )
-    async with access.open_shell(runtime.tpu, runtime.access, node, worker) as shell:
+    (worker,) = reach.workers
+    async with access.open_shell(reach.api, reach.access, reach.node, worker) as shell:
         keyboard = terminal.stdin_reader()
         if not is_raw:
             return await shell.login(out=out, err=err, stdin=keyboard, argv=argv)

@@ -11,10 +11,11 @@ from tpuctl.jobs.leases.lease import LeaseLostError
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
-from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
+from tpuctl.jobs.workers.installation import StartInputs
 from tpuctl.jobs.workers.worker_connection import WorkerConnection
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.models.node import Node
+from tpuctl.models.worker_numbers import WorkerSlot
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL of a program that is stopped."""

@@ -15,6 +15,7 @@ from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, references_to
 from tpuctl.jobs.workers import library, protocol
 from tpuctl.models.job import Attempt, JobRecord
+from tpuctl.models.worker_numbers import WorkerSlot, slot_variables
 
 MOST_ATTEMPTS = 1000
 NOTICE_S = 30
@@ -65,16 +66,6 @@ class StartInputs:
     """Variable -> value, sent on standard input; None: not known, and nothing is begun."""
     switch: Mapping[str, object] | None = None
     """How a slice ends itself: for the first worker of each slice of the job's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSlot:
-    """Which worker of the gang a run is on; worker ids count on over the slices."""
-
-    worker_id: int
-    slice_id: int = 0
-    index: int = 0
-    """Which worker of its slice."""
 
 
 def install_argv(run: str) -> list[str]:
@@ -135,14 +126,9 @@ def program_environment(
     kept = spec.checkpoints
     return {
         **spec.envs,
-        "TPUCTL_JOB": record.job_id,
-        "TPUCTL_ATTEMPT": str(attempt.number),
+        **slot_variables(record.job_id, attempt, slot),
         # Of checkpoints: above the fence of every attempt and job before.
         "TPUCTL_FENCE": str(int(record.submitted_s) * MOST_ATTEMPTS + attempt.number),
-        "TPUCTL_WORKER_ID": str(slot.worker_id),
-        "TPUCTL_WORKER_COUNT": str(attempt.worker_count),
-        "TPUCTL_SLICE_ID": str(slot.slice_id),
-        "TPUCTL_SLICE_COUNT": str(attempt.slices),
         "TPUCTL_BUCKET": bucket,
         "TPUCTL_NOTICE_S": str(NOTICE_S),
         **({"TPUCTL_PROGRAM_VERSION": record.workdir_sha256} if record.workdir_sha256 else {}),

@@ -11,9 +11,10 @@ from tpuctl.api.ssh.keys import Access
 from tpuctl.errors import RefusedError, TransientError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryState
 from tpuctl.models.node import Node, Worker
-from tpuctl.models.operation import CommandResult
+from tpuctl.models.operation import CommandResult, without_worker_name
 
 if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_connections import WorkerConnections
     from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.api.tpu.tpu import TpuApi
 
@@ -32,20 +33,30 @@ class WorkerReach:
     access: Access
     node: Node
     workers: Sequence[Worker]
+    first: int = 0
+    """The number that the node's worker 0 has where several nodes work together."""
 
 
 def select_workers(node: Node, workers: str) -> list[Worker]:
     """Workers by gcloud's grammar: `all`, `0`, `1,4,6`, `1-3`. Raises UsageError."""
     if workers == "all":
         return list(node.workers)
+    numbers = numbers_among(len(node.workers), workers, f"node {node.name!r}")
+    return [node.workers[number] for number in numbers]
+
+
+def numbers_among(count: int, workers: str, owner: str) -> list[int]:
+    """The numbers in `0`, `1,4,6` or `1-3`, each once, of the `count` workers that `owner` has.
+
+    Raises UsageError.
+    """
     ids = worker_ids(workers)
-    missing = [number for number in ids if number >= len(node.workers)]
+    missing = [number for number in ids if number >= count]
     if missing:
         raise UsageError(
-            f"node {node.name!r} has no worker {missing[0]}",
-            hint=f"it has workers 0 to {len(node.workers) - 1}",
+            f"{owner} has no worker {missing[0]}", hint=f"it has workers 0 to {count - 1}"
         )
-    return [node.workers[number] for number in dict.fromkeys(ids)]
+    return list(dict.fromkeys(ids))
 
 
 def worker_ids(workers: str) -> list[int]:
@@ -95,27 +106,39 @@ async def run_on_each(
     reach: WorkerReach, work: Callable[[Shell], Awaitable[CommandResult]]
 ) -> list[CommandResult]:
     """Do the work on all workers of a reach together; a lost worker is a result, not an error."""
-    from tpuctl.api.ssh.worker_connections import (
-        WorkerConnections,  # ssh takes a tenth of a second to load
-    )
+    from tpuctl.api.ssh import worker_connections  # ssh takes a tenth of a second to load
 
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def run_on_worker(connections: WorkerConnections, worker: Worker) -> CommandResult:
+        number = reach.first + worker.worker_id
         try:
             async with gate:
-                shell = await connections.open(reach.node, worker)
+                shell = await _open_numbered(connections, reach, worker)
             async with shell:
                 return await work(shell)
         except TransientError as error:
-            return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error))
+            return CommandResult(number, UNREACHABLE, lost=str(error))
         except RefusedError as error:
-            return CommandResult(worker.worker_id, UNREACHABLE, lost=str(error), refusal=error)
+            return CommandResult(number, UNREACHABLE, lost=str(error), refusal=error)
 
-    async with WorkerConnections(reach.api, reach.access) as connections:
+    async with worker_connections.WorkerConnections(reach.api, reach.access) as connections:
         await connections.identify(reach.node)
         running = (run_on_worker(connections, worker) for worker in reach.workers)
         return list(await asyncio.gather(*running))
+
+
+async def _open_numbered(
+    connections: WorkerConnections, reach: WorkerReach, worker: Worker
+) -> Shell:
+    """A connection to a worker that goes by its number among those of all nodes."""
+    try:
+        shell = await connections.open(reach.node, worker)
+    except TransientError as error:
+        text = without_worker_name(worker.worker_id, str(error))
+        raise TransientError(f"worker {reach.first + worker.worker_id}: {text}") from error
+    shell.worker_id = reach.first + worker.worker_id
+    return shell
 
 
 def _range(part: str, whole: str) -> range:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from tpuctl.config import write_private
 from tpuctl.errors import DamagedStateError, PreconditionError
-from tpuctl.models.node import Node
 from tpuctl.models.operation import CommandResult
-from tpuctl.operations.remote.fanout import WorkerReach, run_on_each
+from tpuctl.operations.remote.fanout import run_on_each
+from tpuctl.operations.workers.targets import CommandTarget
 
 if TYPE_CHECKING:
     from tpuctl.api.ssh.worker_shell import Shell
@@ -39,11 +39,12 @@ class CommandOutput(Protocol):
 
 
 def execute(
-    reach: WorkerReach, argv: list[str], output: CommandOutput, timeout: tuple[str, float] | None
+    target: CommandTarget, argv: list[str], output: CommandOutput, timeout: tuple[str, float] | None
 ) -> list[CommandResult]:
     """Run a command on workers together; a lost worker is a result, not an error.
 
-    `timeout` is the time that it has on each worker: as text, and in seconds.
+    Each worker tells the command its number and how many they are. `timeout` is the time that it
+    has on each worker: as text, and in seconds.
     """
     text, limit_s = timeout or ("", None)
 
@@ -52,47 +53,51 @@ def execute(
         out, err = output.writers(number)
         lost = None
         try:
-            status = await shell.execute(argv, out=out, err=err, timeout_s=limit_s)
+            status = await shell.execute(
+                argv, out=out, err=err, timeout_s=limit_s, variables=target.variables[number]
+            )
         except TimeoutError:
             status, lost = TIMED_OUT, f"worker {number}: no end within {text}"
         return CommandResult(number, status, *output.ended(number), lost=lost)
 
-    return asyncio.run(run_on_each(reach, work))
+    async def work_everywhere() -> list[CommandResult]:
+        parts = await asyncio.gather(*(run_on_each(reach, work) for reach in target.reaches))
+        return [result for part in parts for result in part]
+
+    return asyncio.run(work_everywhere())
 
 
-def save_failed(home: Path, context: str, node: Node, done: Sequence[CommandResult]) -> None:
+def save_failed(
+    home: Path, context: str, target: CommandTarget, done: Sequence[CommandResult]
+) -> None:
     """Remember who failed; nothing is kept when nobody did. Raises LocalIOError."""
-    path = _path(home, context, node)
+    path = _path(home, context, target)
     failed = [result.worker_id for result in done if result.exit_status]
     if not failed:
         path.unlink(missing_ok=True)
         return
-    document = {"schema": SCHEMA, "node": _identity(node), "failed": failed}
+    document = {"schema": SCHEMA, "node": target.identity, "failed": failed}
     write_private(path, json.dumps(document).encode())
 
 
-def load_failed(home: Path, context: str, node: Node) -> list[int]:
+def load_failed(home: Path, context: str, target: CommandTarget) -> list[int]:
     """The workers that failed; raises PreconditionError when none did, DamagedStateError."""
-    path = _path(home, context, node)
+    path = _path(home, context, target)
     failed: list[int] = []
     if path.is_file():
         try:
             document = json.loads(path.read_text("utf-8"))
-            if document["node"] == _identity(node):  # else of a node that had its name before
+            if document["node"] == [*target.identity]:  # else of an earlier one of its name
                 failed = [int(worker_id) for worker_id in document["failed"]]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedStateError(f"cannot read {path}", hint=f"run: rm {path}") from error
     if not failed:
         raise PreconditionError(
-            f"no worker of node {node.name!r} failed in its last exec from here",
+            f"no worker of {target.noun} {target.name!r} failed in its last exec from here",
             hint="leave out --only-failed",
         )
     return failed
 
 
-def _identity(node: Node) -> list[str | float]:
-    return [str(node.node_id), node.created_s]
-
-
-def _path(home: Path, context: str, node: Node) -> Path:
-    return home / "exec" / context / node.zone / f"{node.name}.json"
+def _path(home: Path, context: str, target: CommandTarget) -> Path:
+    return home / "exec" / context / target.note

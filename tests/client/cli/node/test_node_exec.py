@@ -35,6 +35,11 @@ def test_it_runs_on_every_worker_with_its_own_identity(four):
     assert sorted(result.out.splitlines()) == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
 
 
+def test_a_program_finds_its_number_and_how_many_there_are_as_that_of_a_job_does(four):
+    result = four(*sh("echo $TPUCTL_WORKER_ID of $TPUCTL_WORKER_COUNT", "--worker", "1,3"))
+    assert sorted(result.out.splitlines()) == ["[1] 1 of 4", "[3] 3 of 4"]
+
+
 def test_it_takes_argv_and_not_a_shell_line(four):
     odd = "a  b;$(false)'\"*"
     result = four(*EXEC, "--worker", "0", "--", "printf", "%s", odd)

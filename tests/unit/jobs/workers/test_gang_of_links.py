@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers import installation as installing
-from tpuctl.jobs.workers.installation import StartInputs, WorkerSlot
+from tpuctl.jobs.workers.installation import StartInputs
 from tpuctl.models.job import Attempt, AttemptState, Checkpoints, JobRecord, JobSpec
 from tpuctl.models.node import Node, Worker
+from tpuctl.models.worker_numbers import WorkerSlot
 
 SPEC = JobSpec(
     "j", "true", envs={"A": "1"}, checkpoints=Checkpoints("gs://b/runs"),

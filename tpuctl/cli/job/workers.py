@@ -1,0 +1,53 @@
+"""`tpuctl job exec` and `tpuctl job ssh`: the workers of the slices that a job has now."""
+
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.node import exec as node_exec
+from tpuctl.cli.node import ssh as node_ssh
+from tpuctl.cli.node.exec import Argv, Group, Limit, OnlyFailed, OutputDirectory, WorkerIds
+from tpuctl.cli.shell.options import JobName
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.workers import targets
+from tpuctl.operations.workers.targets import CommandTarget
+
+
+def execute(
+    runtime: Runtime,
+    name: JobName,
+    argv: Argv,
+    worker: WorkerIds = None,
+    only_failed: OnlyFailed = False,
+    group: Group = False,
+    output_directory: OutputDirectory = None,
+    timeout: Limit = None,
+) -> None:
+    """Run a command beside the program of a job, on the workers of the slices it has now.
+
+    It is `tpuctl node exec` in all else: it gets no input, and ends with this command.
+    """
+    options = node_exec.ExecOptions(worker, only_failed, group, output_directory, timeout)
+    options.check(runtime)
+    node_exec.execute_on(runtime, _target(runtime, name), argv, options)
+
+
+def ssh(
+    runtime: Runtime,
+    name: JobName,
+    argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
+    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker of the job.")] = "0",
+) -> None:
+    """Log in to a worker of the slices that a job has now, as `tpuctl node ssh` does.
+
+    A COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
+    """
+    look = f"run: tpuctl job describe {name}"
+    node_ssh.require_no_option(argv or [], hint=look)
+    node_ssh.log_in(runtime, _target(runtime, name).select(worker), argv or [])
+
+
+def _target(runtime: Runtime, name: str) -> CommandTarget:
+    return targets.job_target(
+        runtime.store(), runtime.tpu, runtime.access, name, runtime.now(), runtime.sleep
+    )
