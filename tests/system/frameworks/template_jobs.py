@@ -6,7 +6,7 @@ import shutil
 import yaml
 
 from system.frameworks.jax_slices import TYPES, ZONE
-from tpuctl.operations.local.quickstart import template_folder
+from tpuctl.operations.local.templates import template_folder
 
 
 def job(directory, template: str, settings: dict, *, name: str = "", workers: int = 0) -> str:

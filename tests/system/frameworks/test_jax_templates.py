@@ -10,7 +10,7 @@ from system.frameworks.template_jobs import end, job, last, run, steps, submit, 
 from system.stories.taken_slices import checkpoints, take_in_a_save, until, until_logged
 from tpuctl.checkpoint import list_steps, restore
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.local.quickstart import template_folder
+from tpuctl.operations.local.templates import template_folder
 
 pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 # Most of such short runs is the compiler's time.

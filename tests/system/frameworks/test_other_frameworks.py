@@ -8,7 +8,7 @@ from clouds import ISOLATIONS, isolation_of
 from system.frameworks.jax_slices import open_lab
 from system.frameworks.template_jobs import job, last, run, steps
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.local.quickstart import template_folder
+from tpuctl.operations.local.templates import template_folder
 
 SMALL = {"STEPS": "90", "BATCH": "512", "HIDDEN": "128", "SAVE_EVERY": "45"}
 

@@ -12,7 +12,7 @@ from system.stories.taken_slices import checkpoints, take_in_a_save, until_logge
 from tpuctl import checkpoint
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.local import local_cloud
-from tpuctl.operations.local.quickstart import template_folder
+from tpuctl.operations.local.templates import template_folder
 
 STEPS, SAVE_EVERY, BATCH = 80, 20, 256
 WORKERS, ACCELERATOR_TYPE, ZONE = 2, "v4-16", "us-central2-b"

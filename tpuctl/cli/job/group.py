@@ -14,6 +14,8 @@ from tpuctl.operations.jobs.queries import ENDED_SHOWN
 app = Noun("Run programs on every worker of a slice, and bring them back.")
 
 app.verb_in("submit", "job.submit:submit")
+app.verb_in("templates", "job.templates:list_templates")
+app.verb_in("init", "job.templates:init")
 
 
 @app.verb("list")

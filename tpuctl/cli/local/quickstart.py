@@ -18,7 +18,7 @@ from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, class_by_exit_code
 from tpuctl.models.job import JobRecord
 from tpuctl.models.job_log import LogLine
-from tpuctl.operations.local import local_cloud, quickstart
+from tpuctl.operations.local import local_cloud, quickstart, templates
 from tpuctl.operations.local.quickstart import (
     QuickstartPlan,
     QuickstartState,
@@ -63,7 +63,7 @@ def _run_steps(
     story = QuickstartState(began_s=runtime.now())
     screen.command(["local", "up", "--name", quickstart.LOCAL_CLOUD])
     own = Runtime(shared=Shared(context=quickstart.LOCAL_CLOUD), environ=runtime.environ)
-    template = quickstart.template_folder("digits")
+    template = templates.template_folder("digits")
     bucket = own.context.bucket
     planned = quickstart.load_plan(template, bucket, runtime.environ, seed)
     quickstart.prepare(screen.command, planned, own.context, story)

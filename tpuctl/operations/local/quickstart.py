@@ -9,9 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import tpuctl
 from tpuctl.config import Context
-from tpuctl.errors import JobFailedError, LockedError, NotFoundError
+from tpuctl.errors import JobFailedError, LockedError
 from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS, Backends
 from tpuctl.jobs.logs.log_stream import follow
@@ -22,7 +21,6 @@ from tpuctl.models.node import Provisioning
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import cost
 
-PACKAGE = Path(tpuctl.__file__).parent
 LOCAL_CLOUD = "quickstart"
 SLICE = "digits"
 DATA = "data"
@@ -69,14 +67,6 @@ class QuickstartSummary:
     cost_usd: float
     price_date: str
     confusion: list[list[int]]
-
-
-def template_folder(name: str) -> Path:
-    """The folder of a template, in the installed package or in the source tree."""
-    for root in (PACKAGE / "templates", PACKAGE.parent / "templates"):
-        if (root / name / "job.yaml").is_file():
-            return root / name
-    raise NotFoundError(f"there is no template {name!r}", hint="reinstall tpuctl")
 
 
 def remove_old_simulator(home: Path) -> None:

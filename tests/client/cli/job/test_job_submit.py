@@ -151,6 +151,47 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(tpuctl, cloud, tmp_path):
     assert (plan["most_usd"], plan["files"], plan["bucket_location"]) == (384.0, 2, "us-west4")
 
 
+def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, tmp_path):
+    listed = tpuctl("job", "templates").out.splitlines()
+    assert listed[0] == (
+        "digits\tTrains a network of two layers on 1,437 handwritten digits and reads 360 others, "
+        "on the simulated chips of a `v5litepod-16` slice: 4 workers, 16 chips"
+    )
+    names = tpuctl("job", "templates", "-o", "name").out.split()
+    assert names == ["digits", "digits-jax", "jax-transformer", "keras", "torch-gloo"]
+    for name in names:
+        written = tpuctl("job", "init", name, str(tmp_path / name), "-o", "name").out.split()
+        assert written[0] == str(tmp_path / name / "job.yaml")
+        assert "../digits/data" not in (tmp_path / name / "README.md").read_text()
+        assert (tmp_path / name / "data" / "README.md").is_file()
+        plan = tpuctl("job", "submit", written[0], "--dry-run", "-o", "json")
+        assert (plan.code, plan.json["files"]) == (0, len(written)), plan.err
+
+
+def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = tpuctl("job", "init")
+    assert result.err.splitlines() == [
+        "what it needs is in digits-jax/README.md",
+        "then run: tpuctl job submit digits-jax/job.yaml --dry-run",
+    ]
+    mine = tmp_path / "digits-jax" / "train.py"
+    mine.write_text("mine")
+    again = tpuctl("job", "init", "digits-jax")
+    assert (again.code, mine.read_text()) == (11, "mine")
+    assert again.err == (
+        "error: digits-jax/README.md exists\n"
+        "hint: name another directory, or replace the files there with: --force\n"
+    )
+    assert tpuctl("job", "init", "digits-jax", "--force").code == 0
+    assert mine.read_text() != "mine"
+    unknown = tpuctl("job", "init", "digit")
+    assert (unknown.code, unknown.err) == (
+        10,
+        "error: there is no template 'digit'\nhint: run: tpuctl job templates\n",
+    )
+
+
 def test_a_bucket_far_from_the_slices_is_a_line_with_its_price(tpuctl, cloud, job_file):
     client = storage.Client(
         project="p",

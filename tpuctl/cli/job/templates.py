@@ -1,0 +1,38 @@
+"""`tpuctl job templates` and `tpuctl job init`: a job to begin with."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.shell.output import attributes
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.operations.local import templates
+
+FIRST = "digits-jax"
+"""The template of whoever names none: it is the same program on every cloud."""
+COLUMNS = attributes("name", "about")
+
+
+def list_templates(runtime: Runtime) -> None:
+    """List the jobs that come with tpuctl; tpuctl job init writes one."""
+    runtime.output.items(templates.list_templates(), COLUMNS, title="templates")
+
+
+def init(
+    runtime: Runtime,
+    template: Annotated[
+        str, typer.Argument(metavar="[TEMPLATE]", help="What `tpuctl job templates` lists.")
+    ] = FIRST,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="Where to; default: a folder of the template's name."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write the files of a template: program, job file and data, ready to be submitted."""
+    target = directory or Path(template)
+    written = templates.write_template(template, target, force=force)
+    runtime.output.items(written, {"path": str})
+    runtime.output.note(f"what it needs is in {target / templates.README}")
+    runtime.output.note(f"then run: tpuctl job submit {written[0]} --dry-run")
