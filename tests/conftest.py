@@ -86,7 +86,7 @@ LONGEST = (
     "test_supervisor.py", "test_local.py", "test_takeover.py", "test_matmul_backends.py",
     "test_storage_gcloud.py", "test_recording.py", "test_data_workers.py", "test_gang.py",
     "test_forgotten_slice.py", "test_digits.py", "test_server.py", "test_jax.py",
-    "test_storage_gsutil.py", "test_new_generation.py",
+    "test_storage_gsutil.py", "test_new_generation.py", "test_search.py",
 )  # fmt: skip
 """The files that take 15 s and more, longest first: whole runs, and commands of a second a call."""
 

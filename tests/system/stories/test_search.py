@@ -12,7 +12,7 @@ import pytest
 
 from system.stories.test_takeover import Machine
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.jobs.leases.heartbeat import LeaseTerms
+from tpuctl.jobs.leases.heartbeat import DEFAULT_TERMS, LeaseTerms
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.logs import log_stream
 from tpuctl.jobs.record import record_store
@@ -23,7 +23,7 @@ from tpuctl.models.search import Search
 from tpuctl.operations.slices import spending
 
 HERE, THERE = "us-west4-a", "us-west1-c"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 TERMS = LeaseTerms(renew_s=0.5, hold_s=4.0, dead_after_s=6.0)
 """Those of a `Machine`."""
 
@@ -43,9 +43,9 @@ class Story:
         self.job_id = submit(spec, self.outside, Submitter("me"), now_s=time.time()).job_id
 
     @asynccontextmanager
-    async def supervised(self):
+    async def supervised(self, terms: LeaseTerms = DEFAULT_TERMS):
         """A supervisor of another machine, in this process."""
-        scope = SupervisorScope(("me",), None, terms=TERMS)
+        scope = SupervisorScope(("me",), None, terms=terms)
         task = asyncio.create_task(supervisor.run(self.outside, scope, home=self.home))
         try:
             yield
@@ -154,7 +154,7 @@ def test_a_supervisor_that_is_killed_after_its_choice_leaves_the_others_to_the_n
             await story.until(lambda record: record.attempts[0].chosen_s is not None)
         assert len(story.requests()) == 2
         story.cloud.control.clear_faults()
-        async with story.supervised():
+        async with story.supervised(TERMS):
             return await story.settled()
 
     record = asyncio.run(asyncio.wait_for(told(), 2 * DEADLINE_S))

@@ -67,6 +67,8 @@ class Cloud:
         self.past: list[Slice] = []
         self.requests: dict[str, Request] = {}
         self.sent: dict[str, float] = {}
+        self.at_once = 1
+        """How many requests a job may have side by side."""
         self.created: list[str] = []
         self.out_until_s: dict[str, float] = {}
         """Zones without capacity."""
@@ -215,7 +217,7 @@ class Cloud:
         others = [
             name for name, each in self.requests.items() if each.spec.node.labels.get(LABEL) == job
         ]
-        if others:
+        if len(others) >= self.at_once:
             self.wrong.append(f"double create: {spec.name} beside {others}")
         if spec.name in self.created:
             self.wrong.append(f"double create: {spec.name} again")

@@ -7,16 +7,22 @@ tells one again, with every line, as a failed test prints it.
 
 import json
 import sys
+import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
+from unittest import mock
 
 from soak.jobs.world.job_fates import KINDS, NEVER_S, Event
 from soak.jobs.world.job_training import RETRY_ME, Program, digest
-from soak.jobs.world.job_universe import JOB_ID, TYPE, World, counted
+from soak.jobs.world.job_universe import JOB_ID, TYPE, ZONES, World, counted
 from soak.jobs.world.virtual_time import EPOCH_S, Universe
 from tpuctl.jobs.record import record_store as records
+from tpuctl.jobs.slices import slice_api
 from tpuctl.models.job import JobRecord, JobSpec, JobState, Resources, Restart, Teardown, Timeouts
+from tpuctl.models.search import Search
 
 SETTLED_WITHIN_S = 3 * 3600.0
 WATCHDOG_S = 10.0
@@ -42,6 +48,10 @@ class History:
     queue_s: float | None = None
     is_abandoned: bool = False
     """In the end nobody supervises."""
+    at_once: int = 1
+    """Requests side by side, each in a zone of its own."""
+    zones_out_s: tuple[float, ...] = ()
+    """For how long each zone has no capacity."""
 
     def spec(self) -> JobSpec:
         resources = Resources(TYPE, use_spot=True, num_slices=self.slices)
@@ -53,6 +63,7 @@ class History:
             restart=Restart(exit_codes=(RETRY_ME,)),
             timeouts=Timeouts(self.queue_s, run_s=RUN_LIMIT_S if self.is_abandoned else None),
             teardown=Teardown.ALWAYS,
+            search=Search(at_once=self.at_once),
         )
 
     def has(self, kind: str) -> bool:
@@ -75,10 +86,20 @@ class Told:
     said: list[str] = field(default_factory=list)
 
 
+def look_in_turn(look: Any, names: Mapping[str, str], zone: str) -> threading.Thread:
+    """What a zone's own thread finds, without one: a history is the same each time."""
+    look.at_requests({name: other for name, other in names.items() if other == zone})
+    done = threading.Thread()
+    done.start()
+    return done
+
+
+@mock.patch.object(slice_api, "_start_look", look_in_turn)
 def tell(history: History) -> Told:
     """Let it happen."""
     universe = Universe(history.seed)
     world = World(universe, history.program, history.workers, history.provisioning_s)
+    world.cloud.out_until_s |= dict(zip(ZONES, history.zones_out_s, strict=False))
     try:
         world.submit(history.spec(), None if history.own else NAMED)
         world.supervise(0)
@@ -224,6 +245,7 @@ def parsed(text: str) -> History:
     """A history of its JSON."""
     document = json.loads(text)
     document["program"] = Program(**document["program"])
+    document["zones_out_s"] = tuple(document["zones_out_s"])
     document["events"] = tuple(Event(**event) for event in document["events"])
     return History(**document)
 

@@ -26,7 +26,8 @@ from tpuctl.jobs.supervisor.supervisor import Supervisor
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import NodeSpec, Worker
 
-ZONE = "us-west4-a"
+ZONES = ("us-west4-a", "us-west4-b", "us-east1-c")
+ZONE = ZONES[0]
 OWNER = "me"
 JOB_ID = "digits-a1b2c3"
 TYPE = "v5litepod-16"
@@ -74,9 +75,11 @@ class World:
 
     def submit(self, spec: JobSpec, node: str | None) -> None:
         """File the job, as `job submit` does, with nobody in the way."""
+        self.cloud.at_once = spec.search.at_once
         record = JobRecord(
             job_id=JOB_ID, spec=spec, owner=OWNER, submitted_s=EPOCH_S, zone=ZONE,
-            accelerator_type=TYPE, zones=(ZONE,), node=node, usd_per_hour=USD_PER_HOUR,
+            accelerator_type=TYPE, zones=ZONES[: spec.search.at_once], node=node,
+            usd_per_hour=USD_PER_HOUR,
         )  # fmt: skip
         leasing.offer(self.store, JOB_ID, OWNER)
         records.create(self.store, record)
