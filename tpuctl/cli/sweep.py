@@ -1,6 +1,7 @@
 """`tpuctl sweep`: what ended jobs left behind, and what everything costs."""
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +11,15 @@ from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.errors import PartialFailureError
+from tpuctl.errors import PartialFailureError, UsageError
 from tpuctl.operations.audit import sweep as sweeping
-from tpuctl.operations.audit.sweep import ClassifiedHolding, SweepReport, SweepResult, SweepScope
+from tpuctl.operations.audit.sweep import (
+    ClassifiedHolding,
+    Ownership,
+    SweepReport,
+    SweepResult,
+    SweepScope,
+)
 from tpuctl.operations.slices.wait import Patience
 
 COLUMNS: Columns[ClassifiedHolding] = {
@@ -36,6 +43,10 @@ WIDE_ONLY = ("type", "zone")
 
 def sweep(
     runtime: Runtime,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="With --fix: delete these, kept ones too."),
+    ] = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Delete the orphans, each read again just before.")
     ] = False,
@@ -50,10 +61,15 @@ def sweep(
         orphan        a job of this bucket made it, and its record says that the job has ended
         other-owner   the same, and somebody else submitted the job
         in-use        a job that has not ended runs on it
+        kept          its job has ended and was told to keep it (teardown): deleted when named
         leaving       it is being deleted
         by-hand       no job made it: never deleted here
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's
     """
+    if names and not fix:
+        raise UsageError(
+            "names are for --fix", hint=f"run: tpuctl sweep --fix {' '.join(map(quote, names))}"
+        )
     if runtime.has_no_local_state():
         _show(runtime, SweepReport(), [])
         return
@@ -63,12 +79,12 @@ def sweep(
     survey = sweeping.survey_project(runtime.tpu, runtime.store, asker, runtime.listing_zone)
     orphans = survey.of("orphan")
     if fix:
-        _fix(runtime, survey, asker, yes=yes)
+        _fix(runtime, survey, survey.deletable(names or []), asker, yes=yes)
     else:
         _show(runtime, survey, [])
         if orphans:
             more = " --all-owners" * all_owners
-            runtime.output.warn(f"{_orphans_text(orphans)}; delete with: tpuctl sweep --fix{more}")
+            runtime.output.warn(f"{_slices_text(orphans)}; delete with: tpuctl sweep --fix{more}")
     if survey.error is not None:
         raise survey.error
     if survey.unreachable:
@@ -116,14 +132,21 @@ def _row(found: ClassifiedHolding, fixed: SweepResult | None) -> dict[str, Any]:
     }
 
 
-def _fix(runtime: Runtime, survey: SweepReport, asker: SweepScope, *, yes: bool) -> None:
+def _fix(
+    runtime: Runtime,
+    survey: SweepReport,
+    orphans: Sequence[ClassifiedHolding],
+    asker: SweepScope,
+    *,
+    yes: bool,
+) -> None:
     """Show, ask, delete; raises PartialFailureError when some could not be deleted."""
-    orphans = survey.of("orphan")
     if not runtime.output.is_document:
         _show(runtime, survey, [])
     if orphans:
         names = ", ".join(each.holding.name for each in orphans)
-        question = f"Delete {names} in context {runtime.context.name!r} ({_orphans_text(orphans)})?"
+        cost = _slices_text(orphans)
+        question = f"Delete {names} in context {runtime.context.name!r} ({cost})?"
         runtime.confirm(question, yes=yes)
     fixed = [_delete(runtime, each, asker) for each in orphans]
     if runtime.output.is_document:
@@ -153,13 +176,14 @@ def _delete(runtime: Runtime, orphan: ClassifiedHolding, asker: SweepScope) -> S
     return fixed
 
 
-def _orphans_text(orphans: Sequence[ClassifiedHolding]) -> str:
+def _slices_text(orphans: Sequence[ClassifiedHolding]) -> str:
     """`2 orphans cost 9.71 USD/h and hold 32 chips`."""
     usd = Usd(sum(each.holding.usd_per_hour or 0.0 for each in orphans))
     held = [each.holding.holds for each in orphans if each.holding.holds]
     holding = f" and hold quota for nothing ({', '.join(held)})" if held else ""
     is_one = len(orphans) == 1
+    noun = "orphan" if all(each.verdict == Ownership.ORPHAN for each in orphans) else "slice"
     return (
-        f"{len(orphans)} orphan{'' if is_one else 's'} cost{'s' * is_one} {usd} USD/h"
+        f"{len(orphans)} {noun}{'' if is_one else 's'} cost{'s' * is_one} {usd} USD/h"
         f"{holding.replace('hold ', 'holds ', 1) if is_one else holding}"
     )

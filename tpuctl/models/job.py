@@ -382,7 +382,7 @@ class JobRecord:
     @property
     def unwanted(self) -> tuple[str, ...]:
         """Queued resources of the job's own that it no longer needs and has not deleted yet."""
-        kept = self._kept
+        kept = self.kept
         names = {
             attempt.queued_resource
             for attempt in self.attempts
@@ -402,7 +402,8 @@ class JobRecord:
         return is_newest and attempt.state == AttemptState.WAITING
 
     @property
-    def _kept(self) -> str | None:
+    def kept(self) -> str | None:
+        """The queued resource that the job still uses or, once it has ended, was told to keep."""
         newest = self.attempt
         if newest is None or (not self.is_ended and newest.state != AttemptState.ENDED):
             return newest.queued_resource if newest else None

@@ -1,6 +1,7 @@
 """What there is in a project and whose it is: a job's, nobody's any more, or a person's own.
 
-Orphans are deleted: each is read again just before, and left alone when anything has changed.
+Orphans are deleted: each is read again just before, and left alone when anything has changed. What
+a job was told to keep is deleted when it is named.
 
 An orphan carries the id of a job of this bucket whose record was read and says that it has ended.
 What cannot be read is unknown, and what carries no job's id was made by hand: neither is deleted.
@@ -15,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
-from tpuctl.errors import NotFoundError, TpuctlError
+from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError, UsageError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.jobs.submit.job_submission import default_owner
-from tpuctl.models.job import JobRecord, Teardown
+from tpuctl.models.job import JobRecord
 from tpuctl.models.node import LOST_STATES, Node, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, quota_advice, wait
@@ -46,6 +47,8 @@ class Ownership(StrEnum):
     UNKNOWN = "unknown"
     OTHERS = "other-owner"
     """An orphan, of somebody else's job."""
+    KEPT = "kept"
+    """What an ended job was told to keep, by `teardown`: deleted only when it is named."""
     BY_HAND = "by-hand"
     LEAVING = "leaving"
     """Somebody deletes it already."""
@@ -115,6 +118,30 @@ class SweepReport:
     def of(self, verdict: str) -> list[ClassifiedHolding]:
         """The slices that were found with that verdict."""
         return [swept for swept in self.found if swept.verdict == verdict]
+
+    def deletable(self, names: Sequence[str]) -> list[ClassifiedHolding]:
+        """The orphans; with names those alone, and of them what a job was told to keep, too.
+
+        Raises NotFoundError, PreconditionError for a name of something else.
+        """
+        if not names:
+            return self.of(Ownership.ORPHAN)
+        return [self._deletable(name) for name in dict.fromkeys(names)]
+
+    def _deletable(self, name: str) -> ClassifiedHolding:
+        found = [each for each in self.found if each.holding.name == name]
+        if not found:
+            raise NotFoundError(f"no slice is named {name!r}", hint="run: tpuctl sweep")
+        if len(found) > 1:
+            zones = ", ".join(each.holding.zone for each in found)
+            raise UsageError(
+                f"{name!r} is in several zones: {zones}", hint="say which: --zone ZONE"
+            )
+        if found[0].verdict not in (Ownership.ORPHAN, Ownership.KEPT):
+            text = f"{name!r} is {found[0].verdict}: {found[0].why}"
+            noun = "qr" if found[0].holding.noun == QR else "node"
+            raise PreconditionError(text, hint=f"to delete it anyway: tpuctl {noun} delete {name}")
+        return found[0]
 
     def usd_per_hour(self) -> dict[str, float]:
         """The USD per hour of each verdict, where prices are known."""
@@ -322,7 +349,7 @@ def delete_orphan(
         if why := change_text(orphan.holding, now):
             return SweepResult(orphan, LEFT, why)
         judged = classify(now, read_job_records(store, filter(None, [now.job_id])), asker)
-        if judged.verdict != Ownership.ORPHAN:
+        if judged.verdict != orphan.verdict:
             return SweepResult(orphan, LEFT, judged.why)
         _delete_and_wait(api, now, patience)
     except NotFoundError:
@@ -382,12 +409,11 @@ def _of_job(holding: Holding, job: JobRecord, asker: SweepScope) -> ClassifiedHo
     state_text = f"job {job.job_id} is {job.state}"
     if not job.is_ended:
         return ClassifiedHolding(holding, Ownership.IN_USE, state_text, job.owner)
-    kept = job.spec.teardown != Teardown.ALWAYS and not unwanted
-    why = f"{state_text}; kept by teardown: {job.spec.teardown}" if kept else state_text
+    is_kept = holding.name == job.kept
+    why = f"{state_text}; kept by teardown: {job.spec.teardown}" if is_kept else state_text
+    verdict = Ownership.KEPT if is_kept else Ownership.ORPHAN
     is_ours = asker.all_owners or job.owner == asker.owner
-    return ClassifiedHolding(
-        holding, Ownership.ORPHAN if is_ours else Ownership.OTHERS, why, job.owner
-    )
+    return ClassifiedHolding(holding, verdict if is_ours else Ownership.OTHERS, why, job.owner)
 
 
 def _keys(store: Store) -> list[str]:

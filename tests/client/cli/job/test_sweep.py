@@ -272,9 +272,44 @@ def test_a_request_for_several_slices_is_one_orphan_with_the_price_of_all(tpuctl
     assert tpuctl("node", "list").out == ""
 
 
-def test_a_slice_that_the_job_was_told_to_keep_says_so(tpuctl, store):
-    found = job()
-    put(store, replace(found, spec=replace(found.spec, teardown=Teardown.NEVER)))
-    make(tpuctl, "left", "digits-1")
-    (row,) = tpuctl("sweep", "-o", "json").json["slices"]
-    assert row["why"] == "job digits-1 is FAILED; kept by teardown: never"
+@pytest.mark.parametrize(
+    ("teardown", "state"), [("never", JobState.SUCCEEDED), ("on-success", JobState.FAILED)]
+)
+def test_a_slice_that_the_job_was_told_to_keep_is_deleted_only_when_named(
+    tpuctl, store, teardown, state
+):
+    last = attempt(node="kept", queued_resource="kept", deleted_s=None, outcome=None)
+    found = job(state=state, attempts=(last,))
+    put(store, replace(found, spec=replace(found.spec, teardown=Teardown(teardown))))
+    make(tpuctl, "kept", "digits-1")
+    make(tpuctl, "lost", "digits-1")
+    rows = {row["name"]: row for row in tpuctl("sweep", "-o", "json").json["slices"]}
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "kept": "kept",
+        "lost": "orphan",
+    }
+    assert rows["kept"]["why"] == f"job digits-1 is {state}; kept by teardown: {teardown}"
+    assert tpuctl("sweep", "--fix", "--yes").code == 0
+    assert requests(tpuctl) == ["kept"]
+    asked = tpuctl("sweep", "--fix", "kept")
+    assert (asked.code, requests(tpuctl)) == (80, ["kept"])
+    assert "Delete kept in context 'local' (1 slice costs 9.71 USD/h)?" in asked.err
+    named = tpuctl("sweep", "--fix", "kept", "--yes")
+    assert (named.code, named.err.splitlines()[-1]) == (0, "deleted qr 'kept'")
+    assert requests(tpuctl) == []
+
+
+def test_a_name_must_be_that_of_an_orphan_or_of_what_is_kept(tpuctl):
+    make(tpuctl, "mine")
+    by_hand = tpuctl("sweep", "--fix", "mine", "--yes")
+    assert (by_hand.code, requests(tpuctl)) == (12, ["mine"])
+    assert by_hand.err == (
+        "error: 'mine' is by-hand: no job made it\n"
+        "hint: to delete it anyway: tpuctl qr delete mine\n"
+    )
+    assert tpuctl("sweep", "--fix", "nowhere", "--yes").code == 10
+    without = tpuctl("sweep", "mine")
+    assert (without.code, without.err.splitlines()[-1]) == (
+        2,
+        "hint: run: tpuctl sweep --fix mine",
+    )
