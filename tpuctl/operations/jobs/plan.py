@@ -8,6 +8,7 @@ from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError
 from tpuctl.jobs.backends import build_backends
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.policy import zones
+from tpuctl.jobs.policy.observation import ZoneHealth
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import zone_health
 from tpuctl.jobs.submit import job_submission, shared_checkpoints, workdir_archive
@@ -121,11 +122,17 @@ def _places(backends: Backends, job: JobRecord, now_s: float) -> tuple[PlannedPl
             place.zone,
             place.accelerator_type,
             place.usd_per_hour,
-            health[place.key].quota,
+            _quota_text(health[place.key]),
             health[place.key].out_s,
         )
         for place in zones.ranked_places(job, health)
     )
+
+
+def _quota_text(known: ZoneHealth) -> str:
+    """What is left of the quota, and of the external addresses where these do not suffice."""
+    addresses = known.addresses if known.has_addresses is False else ""
+    return "; ".join(filter(None, (known.quota, addresses)))
 
 
 def _location(runtime: JobRuntime) -> str:

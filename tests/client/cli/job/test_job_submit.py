@@ -357,6 +357,7 @@ def test_sixteen_workers_are_refused_in_a_new_project_until_they_do_without_addr
     path = tmp_path / "job.yaml"
     path.write_text(SIXTEEN % ("false", "us-west4-a"))
     result = tpuctl("job", "submit", str(path))
+    assert tpuctl("job", "submit", str(path), "--dry-run") == result
     assert (result.code, result.err.splitlines()) == (
         30,
         [
@@ -369,6 +370,7 @@ def test_sixteen_workers_are_refused_in_a_new_project_until_they_do_without_addr
     )
     assert tpuctl("job", "list").out == ""
     path.write_text(SIXTEEN % ("true", "us-west4-a"))
+    assert tpuctl("job", "submit", str(path), "--dry-run").code == 0
     assert any(isinstance(event, Submitted) for event in submitted(cloud, path))
 
 
@@ -381,4 +383,9 @@ def test_a_zone_that_lacks_addresses_is_a_line_while_another_one_may_have_them(
     texts = [event.text for event in submitted(cloud, path) if hasattr(event, "text")]
     (told,) = [text for text in texts if "addresses" in text]
     assert told.startswith("job 'digits': 16 external addresses are needed, and us-west4 has 8")
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-4", "--zone", "us-west1-c").code == 0
+    tpuctl("local", "fault", "quota IN_USE_ADDRESSES us-west1: 16")
+    plan = tpuctl("job", "submit", str(path), "--dry-run", "-o", "json").json
+    quotas = [place["quota"] for place in plan["places"]]
+    assert quotas[-1].endswith("15 of 16 external addresses left, 16 wanted")
     assert "v5litepod-64 in us-west4-a cannot be had; leave them out: --internal-ips" in told
