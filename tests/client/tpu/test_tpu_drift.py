@@ -149,10 +149,11 @@ class Drift(RuleBasedStateMachine):
         seen = self.state(0, key)
         settled = {MAKING: "READY", GOING: GONE}
         assert seen in {settled.get(end, end) for end in ends}
+        self.facts.setdefault(key, Fact())
         if seen == GONE:
-            self.facts.pop(key, None)
-        elif fact is None:
-            self.facts[key] = Fact()
+            del self.facts[key]
+        else:  # what follows must not depend on who was first
+            self.remove(0, key)
 
     # ------------------------------------------------------------- what is seen
 
