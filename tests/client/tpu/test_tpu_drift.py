@@ -262,7 +262,8 @@ def machine(service, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(8, 10), pytest.param(2000, 25, marks=pytest.mark.soak)]
+    ("examples", "steps"),
+    [(8, 10), pytest.param(2000, 15, marks=(pytest.mark.soak, pytest.mark.timeout(3600)))],
 )
 def test_nobody_hears_that_a_node_is_gone_which_is_there(machine, examples, steps):
     run_state_machine_as_test(

@@ -98,7 +98,7 @@ def test_another_region_is_tried_at_once_where_one_has_too_few_addresses(behave,
 def test_a_job_waits_without_asking_while_others_hold_the_addresses(tpuctl, behave, live):
     behave(quota={"IN_USE_ADDRESSES": 16})
     assert tpuctl("node", "create", "n1", "-t", "v5litepod-4").code == 0
-    waits = live(sixteen_workers())
+    waits = live(sixteen_workers(), turns=4)
     assert (waits.state, waits.attempts, waits.why) == (
         "WAITING",
         (),
