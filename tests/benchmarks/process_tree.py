@@ -23,8 +23,13 @@ def pss_mib(pid: int) -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time that the whole tree has used so far."""
-    return sum(map(_ticks, descendants(pid))) / TICKS_PER_S
+    """Processor time that the whole tree has used so far, with what has ended in it."""
+    return sum(sum(_ticks(each)) for each in descendants(pid)) / TICKS_PER_S
+
+
+def own_cpu_s(pid: int) -> float:
+    """Processor time that one process has used so far."""
+    return sum(_ticks(pid)[:2]) / TICKS_PER_S
 
 
 def _pss_kib(pid: int) -> int:
@@ -32,6 +37,9 @@ def _pss_kib(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def _ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def _ticks(pid: int) -> list[int]:
+    """What a process has used itself, in user and in system mode, and then its ended children."""
+    with suppress(OSError):  # it has just ended
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return [int(field) for field in fields[11:15]]
+    return [0]

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
 from tpuctl.agent.job.objects import ObjectClient
+from tpuctl.agent.job.state.news_pipe import NewsPipe
 
 LINE = b"1.000 " + b"x" * 93 + b"\n"
 MAY_MOUNT = (
@@ -160,6 +162,18 @@ def test_a_watcher_starts_where_the_disk_does(files, sending, tmp_path):
     watch = status_stream.StatusStream(str(tmp_path), 0)
     assert watch.next_block(0)[:10] == b"000000040 "
     assert watch.offset == 4000
+
+
+def test_a_watcher_of_its_own_agent_wakes_for_news_and_for_the_agent_s_end(tmp_path):
+    forever = time.monotonic() + 1e6
+    news = NewsPipe()
+    watch = status_stream.StatusStream(str(tmp_path), 0, news)
+    news.tell()
+    assert watch.wait(forever)
+    news.keep_reader()  # the other end was the agent's
+    assert not watch.wait(forever)
+    assert watch.news is None  # from now on it looks all the time, as any other watcher does
+    os.close(news.read_end)
 
 
 def test_a_watcher_reads_from_file_to_file(files, tmp_path, capsys):

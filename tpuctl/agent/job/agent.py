@@ -29,8 +29,15 @@ def run(directory: str, options: Mapping[str, str]) -> int:
     """Start the run in the background, unless it was started before; return the exit code."""
     from tpuctl.agent.job import launch
 
-    done = launch.start_run(directory)
-    return watch(directory, options) if done == 0 and "--watch" in options else done
+    if "--watch" not in options:
+        return launch.start_run(directory)
+    from tpuctl.agent.job import status_stream
+    from tpuctl.agent.job.state.news_pipe import NewsPipe
+
+    news = NewsPipe()
+    done = launch.start_run(directory, news)
+    news.keep_reader()
+    return status_stream.watch(directory, None, news) if done == 0 else done
 
 
 def start(directory: str, options: Mapping[str, str]) -> int:

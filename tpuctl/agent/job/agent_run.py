@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tpuctl.agent.job.objects import ObjectClient
+    from tpuctl.agent.job.state.news_pipe import NewsPipe
 
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
@@ -51,9 +52,14 @@ class AgentRun:
     """Runs the stages of one attempt, and writes its log and status while they run."""
 
     def __init__(
-        self, directory: str, config: Mapping[str, Any], secrets: Mapping[str, str]
+        self,
+        directory: str,
+        config: Mapping[str, Any],
+        secrets: Mapping[str, str],
+        news: NewsPipe | None = None,
     ) -> None:
         self.directory = directory
+        self.news = news
         self.config = config
         self.secrets = dict(secrets)
         self.redaction = Redaction()
@@ -233,6 +239,7 @@ class AgentRun:
         """Take the step and metrics of lines that were printed into the status."""
         if lines:
             self.status.update(step_progress.parse_progress(lines))
+            self.tell_watcher()
 
     def tick(self) -> float:
         """Write the status when it is due; return for how many seconds nothing is to be done."""
@@ -275,6 +282,12 @@ class AgentRun:
         if self.file.age_s >= RSS_EVERY_S:
             self.status["rss_bytes"] = processes.group_rss_bytes(self.status.get("pid"))
         self.file.write(self.status, self.document())
+        self.tell_watcher()
+
+    def tell_watcher(self) -> None:
+        """Say to the `watch` that has begun the run that log or status is new."""
+        if self.news is not None:
+            self.news.tell()
 
     def document(self) -> dict[str, Any]:
         """Return the content of DIR/status.json, redacted."""

@@ -17,15 +17,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tpuctl.agent.job.state.news_pipe import NewsPipe
+
 POLL_S = 0.05
 EVICTION_S = 10.0
 DYING_S = 10.0
 
 
-def start_run(directory: str) -> int:
+def start_run(directory: str, news: NewsPipe | None = None) -> int:
     """Start the run in the background, secrets from stdin; a second call changes nothing.
 
-    Returns 0, or 3 when the fence of its config is refused.
+    The agent that is started says by `news` that it has written something. Returns 0, or 3 when the
+    fence of its config is refused.
     """
     secrets = read_secrets()
     config = rundir.config(directory)
@@ -40,7 +43,7 @@ def start_run(directory: str) -> int:
                 continue
             end_earlier_attempts(directory)
             if not is_detached(directory):
-                run_agent(directory, config, secrets)
+                run_agent(directory, config, secrets, news)
             return 0
     return 0
 
@@ -52,11 +55,15 @@ def read_secrets() -> dict[str, str]:
     return found
 
 
-def run_agent(directory: str, config: dict[str, Any], secrets: dict[str, str]) -> None:
+def run_agent(
+    directory: str, config: dict[str, Any], secrets: dict[str, str], news: NewsPipe | None
+) -> None:
     """Be the agent of the run in this process until the run is over, then exit with 0."""
     from tpuctl.agent.job.agent_run import AgentRun
 
-    agent_run = AgentRun(directory, config, secrets)
+    if news is not None:
+        news.keep_writer()
+    agent_run = AgentRun(directory, config, secrets, news)
     agent_run.run_stages()
     agent_run.finish()
     sys.exit(0)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tpuctl.agent.job.state.news_pipe import NewsPipe
+
 POLL_S = 0.05
-LOOK_EVERY = 10
+LOOK_S = 0.5
 """In between only a file that grew, or a new status, is looked at."""
 KEEPALIVE_S = 2.0
 BLOCK_BYTES = 256 * 1024
@@ -31,21 +33,24 @@ def show(directory: str) -> int:
     return 0
 
 
-def watch(directory: str, offset: int | None) -> int:
+def watch(directory: str, offset: int | None, news: NewsPipe | None = None) -> int:
     """Stream until the run is over, the log from `offset` bytes on; return an exit code.
 
-    Without an offset, from what is not in the bucket yet. 1: no such run; 75: the agent is stuck.
+    Without an offset, from what is not in the bucket yet. The files are looked at all the time,
+    or, with `news`, when the agent has written something. 1: no such run; 75: the agent is stuck.
     """
     if not rundir.is_alive(directory) and rundir.known_status(directory) is None:
         return 1
-    return StatusStream(directory, offset).main()
+    return StatusStream(directory, offset, news).main()
 
 
 class StatusStream:
     """Streams a run's log and status to the other end of an SSH connection."""
 
-    def __init__(self, directory: str, offset: int | None) -> None:
+    def __init__(self, directory: str, offset: int | None, news: NewsPipe | None = None) -> None:
         self.directory = directory
+        self.log = os.path.join(directory, "log")
+        self.news = news
         self.offset = offset
         self.status: dict[str, Any] = {}
         self.version: object = None
@@ -53,26 +58,43 @@ class StatusStream:
         self.sent_at = 0.0
         self.newest: tuple[str, int] | None = None
         """Path of the log's last file, and its size when all of it was sent."""
+        self.listed: int | None = None
+        """When the log's directory had changed, before it was listed last."""
 
     def main(self) -> int:
         """Stream until the run is over and everything was sent, or nobody reads any more.
 
         Returns 0, or 75 when the agent is stuck: a keepalive would say that all is well.
         """
-        polls = 0
+        look_at = 0.0
+        is_greeted = False
         while True:
-            is_thorough = polls % LOOK_EVERY == 0
-            if is_thorough and self.is_stuck():
-                sys.stderr.write(f"the agent has done nothing for {rundir.STUCK_S:.0f} s\n")
-                return rundir.UNREACHED
-            if not polls:
+            is_thorough = time.monotonic() >= look_at
+            if is_thorough:
+                look_at = time.monotonic() + LOOK_S
+                if self.is_stuck():
+                    sys.stderr.write(f"the agent has done nothing for {rundir.STUCK_S:.0f} s\n")
+                    return rundir.UNREACHED
+            if not is_greeted:
                 self.send({"protocol": PROTOCOL})
+                is_greeted = True
             if self.is_over(is_thorough=is_thorough):
                 return 0
             if time.monotonic() - self.sent_at > KEEPALIVE_S:
                 self.send({})  # fails when nobody reads any more
-            time.sleep(POLL_S)
-            polls += 1
+            if not self.wait(look_at):
+                look_at = 0.0  # the agent is gone, or another process is it
+
+    def wait(self, look_at: float) -> bool:
+        """Wait until something may be new; return whether the next look need not be thorough.
+
+        At most one look each POLL_S: a program may print all the time.
+        """
+        time.sleep(POLL_S)
+        if self.news is None or self.news.wait(max(0.0, look_at - time.monotonic())):
+            return True
+        self.news = None
+        return False
 
     def is_stuck(self) -> bool:
         """Whether the agent lives and has not written its status for STUCK_S seconds."""
@@ -109,10 +131,10 @@ class StatusStream:
 
     def has_grown(self) -> bool:
         """Whether the log's last file has changed; a newer one is found by a thorough look."""
-        if self.newest is None:
-            return True
-        path, size_bytes = self.newest
         try:
+            if self.newest is None:
+                return os.stat(self.log).st_mtime_ns != self.listed
+            path, size_bytes = self.newest
             return os.stat(path).st_size != size_bytes
         except FileNotFoundError:
             return True
@@ -130,13 +152,13 @@ class StatusStream:
 
     def next_block(self, offset: int) -> bytes:
         """Return bytes of the log at an offset, or move it to the next one on the disk."""
-        directory = os.path.join(self.directory, "log")
         self.newest = None
         try:
-            starts = sorted(int(name) for name in os.listdir(directory))
+            self.listed = os.stat(self.log).st_mtime_ns
+            starts = sorted(int(name) for name in os.listdir(self.log))
             earlier = [start for start in starts if start <= offset][-1:]
             for start in [*earlier, *(start for start in starts if start > offset)]:
-                path = os.path.join(directory, f"{start:012d}")
+                path = os.path.join(self.log, f"{start:012d}")
                 with open(path, "rb", buffering=0) as file:
                     file.seek(max(0, offset - start))
                     block = file.read(BLOCK_BYTES)
