@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from dataclasses import replace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tpuctl.checkpoint.format.record_cache import RecordCache
     from tpuctl.checkpoint.read.lineage import Origin
     from tpuctl.checkpoint.read.step_reader import Restored
+    from tpuctl.checkpoint.write.snapshot import CopyBuffers
     from tpuctl.checkpoint.write.step_writer import StepWriter
 
 
@@ -62,6 +64,8 @@ class Checkpointer:
             raise UsageError(f"every {every} steps?")
         self._has_begun = False
         self._records: RecordCache | None = None
+        self._memory: CopyBuffers | None = None
+        self._has_memory = False
         self._writer: StepWriter | None = None
         self._stopping = PreemptionHandler(environment_number(NOTICE, 30))
 
@@ -104,6 +108,8 @@ class Checkpointer:
         if self._writer is not None:
             self._writer.raise_failure()
         if not (force or step % self._every == 0):
+            if not wait:
+                self._warm(tree)
             return False
         self.wait()
         if self._stopping.is_too_late(step):
@@ -130,6 +136,7 @@ class Checkpointer:
         raise SystemExit(EXIT_CODE)
 
     def _write(self, step: int, tree: Tree, called_s: float, *, wait: bool) -> None:
+        self._has_memory = True
         if self._writer is None:  # the run restores nothing
             from tpuctl.checkpoint.resume.coordination import begin_lineage
 
@@ -176,7 +183,26 @@ class Checkpointer:
     def _new_writer(self, origin: Origin) -> StepWriter:
         from tpuctl.checkpoint.write.step_writer import StepWriter
 
-        return StepWriter(self._run, origin, self._keep, self._known())
+        return StepWriter(self._run, origin, self._keep, self._known(), self._copies())
+
+    def _warm(self, tree: Tree) -> None:
+        """Take memory for the copies of the first save, once, while the program computes."""
+        if self._has_memory:
+            return
+        from tpuctl.checkpoint.arrays.array_tree import flatten
+        from tpuctl.checkpoint.write.snapshot import share_bytes
+
+        self._has_memory = True
+        with contextlib.suppress(UsageError):  # the save that is due says it
+            self._copies().warm(share_bytes(flatten(tree)[1], self._run.worker_count))
+
+    def _copies(self) -> CopyBuffers:
+        """The memory for copies, which all saves share."""
+        from tpuctl.checkpoint.write.snapshot import CopyBuffers
+
+        if self._memory is None:
+            self._memory = CopyBuffers()
+        return self._memory
 
     def _known(self) -> RecordCache:
         """The small records that were read before."""

@@ -110,6 +110,12 @@ class Ours:
             lambda: checkpointer.save(self._step, self._tree), checkpointer.wait
         )
 
+    def first_save(self, where):
+        """The first save of a run that has computed for a while, in steps that are not due."""
+        with self._library.Checkpointer(where, keep=1, every=1000) as checkpointer:
+            checkpointer.save(1, self._tree)
+            return save_beside_steps(lambda: checkpointer.save(1000, self._tree), checkpointer.wait)
+
     def extra_memory(self, where):
         """MiB at most beyond what is there before a first save behind the steps."""
         before_mib = memory_mib("VmRSS")

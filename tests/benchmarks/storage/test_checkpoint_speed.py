@@ -25,9 +25,10 @@ from tpuctl.store import open_store
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 
-CONTESTANT = str(Path(__file__).with_name("checkpoint_contestant.py"))
+CONTESTANT = str(Path(__file__).parents[1] / "peers" / "checkpoint_contestant.py")
 TPUCTL = str(Path(sys.executable).with_name("tpuctl"))
 ROUNDS = 7
+FIRSTS = 3
 TREE_MIB = ARRAYS * SHAPE[0] * SHAPE[1] * 4 / 2**20
 
 
@@ -140,20 +141,20 @@ def test_saved_beside_training(tmp_path):
                 for what, value in found.items():
                     times[f"{name}_{what}"] += [value] * bool(number)
                 os.sync()
-        first_s = first_save(tmp_path / "first")
+        firsts = defaultdict(list)
+        for number in range(FIRSTS):  # in turns, each in a process of its own: its memory is new
+            for what in ("save_behind", "first_save"):
+                with contestant("ours") as act:
+                    firsts[what].append(act(what, tmp_path / f"{what}-{number}")["blocked"])
+                shutil.rmtree(tmp_path / f"{what}-{number}")
     keep(
         "checkpoint of 1 GiB: saved beside training",
         "blocked at most 1.2 x a copy by numpy; steps less than 1.3 x as long meanwhile",
         blocked_to_copy=round(median(times["ours_blocked"]) / median(times["copy"]), 2),
-        first_blocked_s=[first_s],
+        first_blocked_s=firsts["save_behind"],
+        first_blocked_after_steps_s=firsts["first_save"],
         **times,
     )
-
-
-def first_save(directory):
-    """For how long a save blocks whose memory is not there yet."""
-    with contestant("ours") as act:
-        return act("save_behind", directory)["blocked"]
 
 
 def test_saved_to_a_bucket(tmp_path):

@@ -436,3 +436,17 @@ def test_what_a_program_left_is_said_at_its_end(capsys, outcome, said):
     """Ctrl-C twice: Python ends while the step is still being saved."""
     _report(outcome)
     assert capsys.readouterr().err == said
+
+
+def test_steps_that_are_not_due_take_memory_for_the_first_that_is(tmp_path):
+    with Checkpointer(str(tmp_path), 0, 1, fence=1, every=3) as alone:
+        for step in (1, 2, 3, 4, 5, 6):
+            assert alone.save(step, tree(step)) == (step % 3 == 0)
+            if step < 3:
+                alone._memory._warming.join()
+                assert len(alone._memory._chunks) == 1
+        assert not alone.save(7, {"no": object()})
+    assert same(restore(str(tmp_path), 3).tree, tree(3))
+    assert same(restore(str(tmp_path), 6).tree, tree(6))
+    with Checkpointer(str(tmp_path), 0, 1, fence=2, every=10) as other:
+        assert not other.save(7, {"no": object()}), "what cannot be saved is said when it is due"

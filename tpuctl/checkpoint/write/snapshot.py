@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +20,13 @@ from tpuctl.checkpoint.arrays.leaves import LeafValue, cut
 from tpuctl.checkpoint.format import shard_file
 from tpuctl.checkpoint.format.commit_schema import FILE_BYTES, Leaf
 from tpuctl.checkpoint.format.shard_file import ShardTensor, tensor_name
-from tpuctl.checkpoint.parallel import parallel_map
+from tpuctl.checkpoint.parallel import BACKGROUND, lower_priority, parallel_map
 
 Bytes = NDArray[np.uint8]
 _ALIGNMENT = 64
+_PAGE_BYTES = 4096
+_TOUCHED_BYTES = 4 * 1024 * 1024
+"""So much is taken before the thread looks whether a save wants the memory."""
 _TOGETHER_BYTES = 256 * 1024 * 1024
 _COPIERS = min(4, os.cpu_count() or 1)
 """One processor alone does not make use of the memory's speed, least of all where it is new."""
@@ -68,6 +74,39 @@ class CopyBuffers:
     def __init__(self) -> None:
         """Take no memory yet."""
         self._chunks: list[Bytes] = []
+        self._warming: threading.Thread | None = None
+        self._is_wanted = False
+
+    def warm(self, size_bytes: int) -> None:
+        """Take the pages of so many bytes in a thread beside the program, until a save wants them.
+
+        The first save then waits for a copy alone: a page that is written to for the first time
+        takes as long as many copies of it. Memory that is in use stays as it is.
+        """
+        if self._chunks or self._is_wanted:
+            return
+        thread = threading.Thread(
+            target=self._touch, args=(size_bytes,), name="checkpoint-warm", daemon=True
+        )
+        with contextlib.suppress(RuntimeError):  # the program ends, and will not save
+            thread.start()
+            self._warming = thread
+
+    def stop_warming(self) -> None:
+        """Return when no thread takes pages any more: a few milliseconds."""
+        self._is_wanted = True
+        if self._warming is not None:
+            self._warming.join()
+            self._warming = None
+
+    def _touch(self, size_bytes: int) -> None:
+        lower_priority(BACKGROUND)
+        for first in range(0, size_bytes, FILE_BYTES):
+            chunk = self.chunk(first // FILE_BYTES)[: size_bytes - first]
+            for start in range(0, chunk.size, _TOUCHED_BYTES):
+                if self._is_wanted:
+                    return
+                chunk[start : start + _TOUCHED_BYTES : _PAGE_BYTES] = 0
 
     def chunk(self, index: int) -> Bytes:
         """Memory for file `index`; only pages that are written to are taken."""
@@ -78,6 +117,12 @@ class CopyBuffers:
     def keep(self, count: int) -> None:
         """Give back all chunks but the first `count`."""
         del self._chunks[count:]
+
+
+def share_bytes(leaves: Sequence[LeafValue], worker_count: int) -> int:
+    """About how many bytes each worker stores of these leaves."""
+    total = sum(size_bytes(leaf.dtype, math.prod(leaf.shape)) for leaf in leaves)
+    return -(-total // worker_count)
 
 
 def pieces(
@@ -119,6 +164,7 @@ def _place_in_files(
 
 def copy_pieces(found: Iterable[LeafPiece], memory: CopyBuffers) -> list[SnapshotFile]:
     """Copy the pieces into files, once; some at a time, so that few wait to be copied."""
+    memory.stop_warming()
     files: dict[int, list[LeafPiece]] = defaultdict(list)
     waiting: list[tuple[Bytes, LeafPiece]] = []
     left = _TOGETHER_BYTES

@@ -40,12 +40,19 @@ class SaveOutcome:
 class StepWriter:
     """Writes the steps of a run that has agreed from where it goes on."""
 
-    def __init__(self, run: WorkerRun, origin: Origin, keep: int, records: RecordCache) -> None:
-        """Write nothing yet; the newest `keep` steps stay."""
+    def __init__(
+        self,
+        run: WorkerRun,
+        origin: Origin,
+        keep: int,
+        records: RecordCache,
+        memory: CopyBuffers | None = None,
+    ) -> None:
+        """Write nothing yet; the newest `keep` steps stay. Copies go to `memory`."""
         self._run = run
         self._origin = origin
         self._tries = SaveRetryState()
-        self._memory = CopyBuffers()
+        self._memory = CopyBuffers() if memory is None else memory
         self._records = records
         self._cleaner = GarbageCollector(keep, self._records)
         self._thread: threading.Thread | None = None

@@ -10,6 +10,7 @@ from tpuctl.checkpoint.write.snapshot import (
     CopyBuffers,
     copy_pieces,
     pieces,
+    share_bytes,
     split_to_file_size,
     view_pieces,
 )
@@ -60,6 +61,24 @@ def test_the_same_memory_serves_the_next_save():
     addresses = [each.array.ctypes.data for each in first[0].stored]
     second = copy_pieces(found(TREE), memory)
     assert [each.array.ctypes.data for each in second[0].stored] == addresses
+
+
+def test_memory_that_was_taken_beside_the_program_serves_the_first_save(small_files):
+    memory = CopyBuffers()
+    memory.warm(100)
+    memory._warming.join()
+    taken = [chunk.ctypes.data for chunk in memory._chunks]
+    files = copy_pieces(found([np.full(16, n, np.float64) for n in range(5)]), memory)
+    assert [each.stored[0].array.ctypes.data for each in files][: len(taken)] == taken
+    before = contents(files)
+    memory.warm(100)
+    assert contents(files) == before, "what is being saved is left alone"
+
+
+def test_the_pages_of_about_a_workers_share_are_taken():
+    leaves, total = flatten(TREE)[1], sum(each.nbytes for each in TREE.values())
+    assert share_bytes(leaves, 1) == total
+    assert share_bytes(leaves, 4) == -(-total // 4)
 
 
 @pytest.mark.parametrize("take", [lambda own: copy_pieces(own, CopyBuffers()), view_pieces])
