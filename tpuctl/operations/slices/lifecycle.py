@@ -19,6 +19,7 @@ from tpuctl.errors import (
 from tpuctl.models import startup_script
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
+from tpuctl.models.queued_resource import QueuedResource, QueuedResourceState
 from tpuctl.models.quota_holders import QuotaDemand
 from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
@@ -54,6 +55,8 @@ class NodeDeletion:
     request: str | None
     others: tuple[str, ...] = ()
     """The other nodes of that queued resource."""
+    is_under_way: bool = False
+    """An earlier command has asked for the same."""
 
 
 def find(
@@ -156,19 +159,23 @@ def plan_deletion(api: TpuApi, zone: str, name: str, *, node_only: bool) -> Node
     """Find out what the deletion of a node removes with it."""
     node = find(api, zone, name)
     if node_only or not node.queued_resource:
-        return NodeDeletion(node, None)
-    nodes = api.get_queued_resource(zone, node.queued_resource).node_names
-    return NodeDeletion(node, node.queued_resource, tuple(each for each in nodes if each != name))
+        return NodeDeletion(node, None, is_under_way=node.state == NodeState.DELETING)
+    request = api.get_queued_resource(zone, node.queued_resource)
+    others = tuple(each for each in request.node_names if each != name)
+    is_under_way = request.state == QueuedResourceState.DELETING
+    return NodeDeletion(node, node.queued_resource, others, is_under_way=is_under_way)
 
 
 def delete(api: TpuApi, planned: NodeDeletion) -> Callable[[Patience], None]:
     """Request the deletion, unless it goes on already; returns what waits until it is done."""
-    zone, name = planned.node.zone, planned.node.name
-    if planned.node.state == NodeState.DELETING:
+    zone, name, request = planned.node.zone, planned.node.name, planned.request
+    if planned.is_under_way:
         subject = f"the deletion of node {name!r}"
-        return lambda patience: wait.wait_until_gone(
-            lambda: api.get_node(zone, name), patience, subject
-        )
+
+        def read() -> Node | QueuedResource:
+            return api.get_queued_resource(zone, request) if request else api.get_node(zone, name)
+
+        return lambda patience: wait.wait_until_gone(read, patience, subject)
     if planned.request:
         operation = api.delete_queued_resource(zone, planned.request, force=True)
     else:

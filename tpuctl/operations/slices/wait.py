@@ -58,7 +58,9 @@ def wait_for_operation(
         raise error_for(operation.error, asked)
 
 
-def wait_until_gone(read: Callable[[], Stateful], patience: Patience, subject: str) -> None:
+def wait_until_gone(
+    read: Callable[[], Node | QueuedResource], patience: Patience, subject: str
+) -> None:
     """Return when there is nothing to read any more; raises DeadlineError, naming the subject."""
     for _ in patience.polls(lambda: f"{subject} is not done"):
         try:

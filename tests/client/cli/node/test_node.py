@@ -270,6 +270,18 @@ def test_the_same_delete_again_goes_on_with_the_deletion(tpuctl, at_home):
     assert tpuctl("node", "list").out == ""
 
 
+def test_the_same_delete_of_a_request_s_node_goes_on_with_that_of_the_request(tpuctl, at_home):
+    def ctrl_c(_):
+        raise KeyboardInterrupt
+
+    tpuctl("qr", "create", "q1", "-t", "v5litepod-16", "--node-id", "n1")
+    tpuctl("qr", "wait", "q1")
+    impatient = at_home(tpuctl.home, sleep=ctrl_c)
+    assert impatient(*DELETE, "--node-only").code == 130  # the request is to go, too
+    assert [impatient(*DELETE).code, tpuctl(*DELETE).code] == [130, 0]
+    assert tpuctl("qr", "list").out == tpuctl("node", "list").out == ""
+
+
 def test_a_node_in_another_zone_is_found_for_the_hint(tpuctl):
     tpuctl(*CREATE)
     result = tpuctl("node", "describe", "n1", "--zone", "us-central1-a")
