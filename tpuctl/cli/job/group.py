@@ -6,7 +6,7 @@ import typer
 
 from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.options import JobName, Noun, Timeout
+from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.jobs import queries, supervision
 from tpuctl.operations.jobs.queries import ENDED_SHOWN
@@ -24,23 +24,34 @@ def list_jobs(
     everything: Annotated[
         bool, typer.Option("--all", help=f"Also jobs that ended before the last {ENDED_SHOWN}.")
     ] = False,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only jobs in this state; may be repeated."),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(metavar="WHO", help="Only jobs of USER@HOST, or of USER.")
+    ] = None,
 ) -> None:
     """List the jobs of the context's bucket, the newest first: open ones, and the last that ended.
 
     How many were left out is told on stderr; -o json, yaml and name leave out none.
     """
+    queries.choose_jobs([], state or (), owner)
     if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
 
-    jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
+    every = job_notices.result_of(runtime, queries.list_jobs(runtime))
+    jobs = queries.choose_jobs(every, state or (), owner)
     shown = queries.recent_jobs(jobs) if runtime.output.is_table and not everything else jobs
     show_jobs(runtime.output, shown, title=f"jobs of {runtime.context.name}")
     if len(shown) < len(jobs):
         runtime.output.note(
             f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
         )
-    job_notices.show_supervision(runtime, supervision.check_supervised(runtime, jobs, are_all=True))
+    job_notices.show_supervision(
+        runtime, supervision.check_supervised(runtime, every, are_all=True)
+    )
 
 
 @app.verb("describe")
@@ -90,6 +101,31 @@ def cancel(
     show_jobs(runtime.output, result.asked)
     job_notices.show_supervision(runtime, supervision.check_other_owners(runtime, result.asked))
     result.raise_errors()
+
+
+@app.verb("delete")
+def delete(
+    runtime: Runtime,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="The jobs: their ids, or their names.")
+    ],
+    yes: Yes = False,
+) -> None:
+    """Delete the records, logs and workdirs of jobs that have ended; checkpoints always stay."""
+    from tpuctl.cli.shell.copy_progress import size_text
+    from tpuctl.operations.jobs import change
+
+    planned = change.plan_deletion(runtime, names)
+    listed = ", ".join(
+        f"{each.job_id} ({each.state}, {size_text(each.size_bytes)})" for each in planned
+    )
+    what = "the record, logs and workdir of"
+    place = f"gs://{runtime.context.bucket} in context {runtime.context.name!r}"
+    runtime.confirm(f"Delete {what} {listed} in {place}?", yes=yes)
+    for each in planned:
+        runtime.on_interrupt[:] = [f"what is left of it: tpuctl job delete {each.job_id}"]
+        change.delete_job(runtime.store(), each)
+        runtime.output.note(f"deleted job {each.job_id}: {size_text(each.size_bytes)}")
 
 
 @app.verb("retry")

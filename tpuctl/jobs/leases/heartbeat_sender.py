@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tpuctl.errors import TpuctlError
@@ -25,6 +25,8 @@ class HeartbeatSender:
     scope: SupervisorScope
     clocks: Clocks
     say: Callable[[str], None]
+    steps: Callable[[], Mapping[str, object]] = dict
+    """The newest step of each job that is looked after here, for who lists jobs."""
     heartbeat: Heartbeat = field(init=False)
     _since_s: float = 0.0
     _turns: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -50,6 +52,7 @@ class HeartbeatSender:
     async def beat(self, lost: Callable[[], None]) -> None:
         """Renew the heartbeat once; an error of the bucket is reported and not raised."""
         async with self._turns:
+            self.heartbeat.body = {**self.heartbeat.body, "steps": self.steps()}
             try:
                 await asyncio.to_thread(self.heartbeat.beat)
             except LeaseLostError:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tpuctl.errors import DamagedStateError, NotFoundError, TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
+from tpuctl.jobs.leases import job_steps
 from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.fence import fenced_backends
 from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
@@ -63,6 +64,10 @@ class JobPool:
     def is_busy(self) -> bool:
         """Whether there is a job to wait for."""
         return bool(self.tasks or self.resting or self.unrecorded)
+
+    def newest_steps(self) -> Mapping[str, object]:
+        """The newest step of each job that is held here, as the heartbeat tells it."""
+        return job_steps.steps_of(each.record for each in self.controllers.values())
 
     def forget_except(self, known: Mapping[str, Lease]) -> None:
         """Forget notes about jobs that have no lease any more."""

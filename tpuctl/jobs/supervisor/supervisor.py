@@ -84,6 +84,7 @@ class Supervisor:
         self.job_pool = JobPool(
             self.backends, self.clocks, self.vault, sender, self.watcher, self.say
         )
+        sender.steps = self.job_pool.newest_steps
 
     async def serve(self) -> None:
         """Scan and take jobs; returns when idle for long enough. Raises TransientError."""

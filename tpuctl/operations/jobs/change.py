@@ -1,16 +1,22 @@
 """Ask jobs to end, and let an ended job begin anew."""
 
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tpuctl.errors import PartialFailureError, TpuctlError
+from tpuctl.errors import NotFoundError, PartialFailureError, PreconditionError, TpuctlError
 from tpuctl.jobs import client
+from tpuctl.jobs.record import record_store
+from tpuctl.jobs.record.decoding import JOB_ID
 from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit import shared_checkpoints
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import CancelRequested, JobNotice, JobRuntime, Reopened
+from tpuctl.store import Entry, Store
+
+DELETIONS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,100 @@ def cancel(runtime: JobRuntime, names: Sequence[str]) -> Generator[JobNotice, No
     for job in asked:
         yield CancelRequested(job, ended.get(job.job_id))
     return CancelResult(asked, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeletion:
+    """What `job delete` removes of one job; checkpoints are not among it."""
+
+    job_id: str
+    state: str
+    """`half deleted` where an earlier deletion was interrupted after the record was gone."""
+    generation: int | None
+    """Of its record; None without one."""
+    files: Sequence[Entry]
+    """Its workdir, logs, statuses and stacks."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its files."""
+        return sum(entry.size_bytes for entry in self.files)
+
+
+def plan_deletion(runtime: JobRuntime, names: Sequence[str]) -> list[JobDeletion]:
+    """What there is to delete of these jobs.
+
+    Raises NotFoundError, PreconditionError for one that is open or keeps a slice.
+    """
+    store = runtime.store()
+    return [
+        _plan_one(runtime, job_id)
+        for job_id in dict.fromkeys(_find_id(store, name) for name in names)
+    ]
+
+
+def delete_job(store: Store, planned: JobDeletion) -> None:
+    """Delete a job's record, unless it has changed, and then its files.
+
+    Raises PreconditionError when somebody has begun it anew meanwhile.
+    """
+    job_id = planned.job_id
+    try:
+        if planned.generation is not None:
+            store.delete(record_store.record_key(job_id), generation=planned.generation)
+    except PreconditionError as error:
+        raise PreconditionError(
+            f"job {job_id!r} has changed meanwhile", hint=f"run: tpuctl job describe {job_id}"
+        ) from error
+    with ThreadPoolExecutor(DELETIONS_AT_ONCE) as threads:
+        list(threads.map(lambda entry: store.delete(entry.key), planned.files))
+
+
+def _find_id(store: Store, name: str) -> str:
+    try:
+        return client.describe(store, name).job_id
+    except NotFoundError:
+        if not (JOB_ID.fullmatch(name) and _files_of(store, name)):
+            raise
+        return name
+
+
+def _plan_one(runtime: JobRuntime, job_id: str) -> JobDeletion:
+    store = runtime.store()
+    files = _files_of(store, job_id)
+    try:
+        stored = record_store.load(store, job_id)
+    except NotFoundError:
+        return JobDeletion(job_id, "half deleted", None, files)
+    _require_deletable(runtime, stored.record)
+    return JobDeletion(job_id, stored.record.state, stored.generation, files)
+
+
+def _require_deletable(runtime: JobRuntime, job: JobRecord) -> None:
+    job_id = job.job_id
+    if not job.is_settled:
+        verb, state = ("wait", "not settled") if job.is_ended else ("cancel", job.state)
+        text = f"job {job_id!r} is {state}: only a job that has ended is deleted"
+        raise PreconditionError(text, hint=f"run: tpuctl job {verb} {job_id}")
+    attempt = job.attempt
+    if job.kept and attempt and _exists(runtime, attempt.zone, job.kept):
+        text = f"job {job_id!r} keeps slice {job.kept!r} (teardown: {job.spec.teardown})"
+        raise PreconditionError(text, hint=f"run: tpuctl sweep --fix {job.kept}")
+
+
+def _files_of(store: Store, job_id: str) -> list[Entry]:
+    directory = record_store.job_directory(job_id)
+    return [
+        entry for folder in record_store.JOB_FILES for entry in store.list(f"{directory}/{folder}")
+    ]
+
+
+def _exists(runtime: JobRuntime, zone: str, queued_resource: str) -> bool:
+    try:
+        runtime.tpu.get_queued_resource(zone, queued_resource)
+    except NotFoundError:
+        return False
+    return True
 
 
 def retry(runtime: JobRuntime, name: str) -> Generator[JobNotice, None, JobRecord]:

@@ -3,11 +3,12 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from tpuctl.errors import DamagedStateError
+from tpuctl.errors import DamagedStateError, UsageError
 from tpuctl.jobs import client
+from tpuctl.jobs.leases import job_steps
 from tpuctl.jobs.policy import attempt_end, budget, zones
 from tpuctl.jobs.record import record_store, status_text
-from tpuctl.models.job import JobRecord
+from tpuctl.models.job import JobRecord, JobState
 from tpuctl.operations.jobs.events import JobRuntime, Warned
 from tpuctl.operations.slices import spending
 
@@ -67,7 +68,26 @@ def list_jobs(runtime: JobRuntime) -> Generator[Warned, None, list[JobRecord]]:
     jobs = client.list_jobs(runtime.store(), unreadable.append)
     for error in unreadable:
         yield Warned(str(error))
-    return jobs
+    return job_steps.with_newest_steps(runtime.store(), jobs)
+
+
+def choose_jobs(
+    jobs: Sequence[JobRecord], states: Sequence[str], owner: str | None
+) -> list[JobRecord]:
+    """The jobs in one of the states (all without any), and of the owner, `USER@HOST` or `USER`.
+
+    Raises UsageError for a state that no job can be in.
+    """
+    wanted = {state.upper() for state in states}
+    if unknown := sorted(wanted.difference(JobState)):
+        known = ", ".join(JobState)
+        raise UsageError(f"no job is ever {unknown[0]!r}", hint=f"--state is one of {known}")
+    return [
+        job
+        for job in jobs
+        if (not wanted or job.state in wanted)
+        and (owner is None or owner in (job.owner, job.owner.partition("@")[0]))
+    ]
 
 
 def recent_jobs(jobs: Sequence[JobRecord]) -> list[JobRecord]:
@@ -80,7 +100,7 @@ def recent_jobs(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 def load_details(runtime: JobRuntime, name: str) -> Generator[Warned, None, JobDetails]:
     """One job with its supervisor and its stacks; warns of a heartbeat that cannot be read."""
     store, bucket = runtime.store(), runtime.context.bucket
-    job = client.describe(store, name)
+    (job,) = job_steps.with_newest_steps(store, [client.describe(store, name)])
     supervisor = None
     try:
         supervisor = client.supervisor_of(store, runtime.home, runtime.context.name, job.job_id)

@@ -1,8 +1,11 @@
 """`tpuctl job list`: which jobs, in what order, and what their columns say."""
 
+import json
+
 import pytest
 
 from client.cli.job.job_records import T, attempt, job, put, store_of
+from tpuctl.jobs.leases import lease
 from tpuctl.models.job import AttemptOutcome, AttemptState, JobState
 from tpuctl.operations.jobs import queries
 
@@ -108,3 +111,40 @@ def test_a_job_of_somebody_else_is_looked_after_with_accept(tpuctl, store):
     assert tpuctl("job", "list").err == (
         "warning: no supervisor looks after digits-1; run: tpuctl supervisor run --accept ada@lab\n"
     )
+
+
+def test_states_and_owners_choose(tpuctl, store):
+    put(store, job("a-1", state=JobState.RUNNING, owner="ada@lab"))
+    put(store, job("b-1", state=JobState.WAITING, owner="ada@home"))
+    put(store, job("c-1", JobState.FAILED, owner="bob@lab"))
+    assert set(rows(tpuctl, "--state", "running", "--state", "FAILED")) == {"a-1", "c-1"}
+    assert set(rows(tpuctl, "--owner", "ada")) == {"a-1", "b-1"}
+    assert set(rows(tpuctl, "--owner", "ada@lab", "--state", "RUNNING")) == {"a-1"}
+    assert rows(tpuctl, "--owner", "lab") == {}
+    result = tpuctl("job", "list", "--state", "done")
+    assert (result.code, result.err) == (
+        2,
+        "error: no job is ever 'DONE'\n"
+        "hint: --state is one of QUEUED, WAITING, PREPARING, RUNNING, RECOVERING, SUCCEEDED, "
+        "FAILED, CANCELLED\n",
+    )
+
+
+def test_the_step_is_that_of_the_supervisors_heartbeat_where_it_is_newer(tpuctl, store):
+    running = {"state": AttemptState.RUNNING, "ended_s": None, "outcome": None}
+    for name in ("digits-1", "again-1", "done-1"):
+        state = JobState.SUCCEEDED if name == "done-1" else JobState.RUNNING
+        put(store, job(name, state, attempts=(attempt(2, **running),)))
+    steps = {
+        "digits-1": {"attempt": 2, "step": 130},
+        "again-1": {"attempt": 1, "step": 130},
+        "done-1": {"attempt": 2, "step": 130},
+    }
+    body = json.dumps({"host": "lab", "steps": steps}).encode()
+    store.put_if_absent(f"{lease.HEARTBEATS}lab-1", body)
+    store.put_if_absent(f"{lease.HEARTBEATS}torn-1", b'{"steps": {"digits-1": 7}}')
+    found = rows(tpuctl)
+    assert {name: row["step"] for name, row in found.items()} == {
+        "digits-1": 130, "again-1": 100, "done-1": 100,
+    }  # fmt: skip
+    assert tpuctl("job", "describe", "digits-1", "-o", "json").json["step"] == 130

@@ -173,3 +173,63 @@ def test_an_interrupted_wait_says_what_goes_on_and_what_ends_it(tpuctl, cloud, s
     assert result.err.splitlines()[-1] == (
         "job digits-1 goes on at 9.71 USD/h; end it with: tpuctl job cancel digits-1"
     )
+
+
+FILES = ("workdir.tar.gz", "logs/a1/w0/000000000000", "status/a1/w0", "stacks/a1/w0")
+
+
+def fill(store, job_id: str) -> None:
+    for name in FILES:
+        store.put_if_absent(f"tpuctl/jobs/{job_id}/{name}", b"x" * 256)
+    store.put_if_absent(f"tpuctl/jobs/{job_id}/steps/10/COMMIT", b"mine")
+    store.put_if_absent("runs/digits/10/COMMIT", b"{}")
+
+
+def test_delete_names_what_it_deletes_asks_and_leaves_checkpoints(tpuctl, store):
+    put(store, job())
+    fill(store, "digits-1")
+    asked = tpuctl("job", "delete", "digits")
+    assert (asked.code, asked.out) == (80, "")
+    assert asked.err.splitlines()[0] == (
+        "error: Delete the record, logs and workdir of digits-1 (FAILED, 1.0 KiB) in "
+        "gs://local-bucket in context 'local'? Nobody to ask"
+    )
+    assert stored(store).state == JobState.FAILED
+    done = tpuctl("job", "delete", "digits", "--yes")
+    assert (done.code, done.err) == (0, "deleted job digits-1: 1.0 KiB\n")
+    assert [entry.key for entry in store.list("")] == [
+        "runs/digits/10/COMMIT", "tpuctl/jobs/digits-1/steps/10/COMMIT",
+    ]  # fmt: skip
+    assert tpuctl("job", "delete", "digits-1", "--yes").code == 10
+
+
+def test_a_deletion_that_was_interrupted_is_finished_by_id(tpuctl, store):
+    fill(store, "digits-1")
+    done = tpuctl("job", "delete", "digits-1", "--yes")
+    assert (done.code, done.err) == (0, "deleted job digits-1: 1.0 KiB\n")
+    assert tpuctl("job", "delete", "digits-1", "--yes").code == 10
+
+
+@pytest.mark.parametrize(
+    ("state", "attempts", "error", "hint"),
+    [
+        (JobState.RUNNING, (), "is RUNNING: only a job that has ended is deleted", "job cancel"),
+        (
+            JobState.FAILED,
+            (attempt(deleted_s=None),),
+            "is not settled: only a job that has ended is deleted",
+            "job wait",
+        ),
+    ],
+)
+def test_an_open_job_is_not_deleted_nor_any_named_beside_it(
+    tpuctl, store, state, attempts, error, hint
+):
+    put(store, job("done-1"))
+    put(store, job(state=state, attempts=attempts))
+    result = tpuctl("job", "delete", "done-1", "digits-1", "--yes")
+    assert (result.code, result.err) == (
+        12,
+        f"error: job 'digits-1' {error}\nhint: run: tpuctl {hint} digits-1\n",
+    )
+    assert stored(store, "done-1").state == JobState.FAILED

@@ -291,6 +291,12 @@ def test_a_slice_that_the_job_was_told_to_keep_is_deleted_only_when_named(
     assert rows["kept"]["why"] == f"job digits-1 is {state}; kept by teardown: {teardown}"
     assert tpuctl("sweep", "--fix", "--yes").code == 0
     assert requests(tpuctl) == ["kept"]
+    refused = tpuctl("job", "delete", "digits-1", "--yes")
+    assert (refused.code, refused.err) == (
+        12,
+        f"error: job 'digits-1' keeps slice 'kept' (teardown: {teardown})\n"
+        "hint: run: tpuctl sweep --fix kept\n",
+    )
     asked = tpuctl("sweep", "--fix", "kept")
     assert (asked.code, requests(tpuctl)) == (80, ["kept"])
     assert "Delete kept in context 'local' (1 slice costs 9.71 USD/h)?" in asked.err

@@ -9,7 +9,10 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
+from tpuctl.jobs.leases.job_steps import with_newest_steps
 from tpuctl.jobs.leases.lease import LeaseLostError
+from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import job_pool as custody
@@ -126,3 +129,23 @@ def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
     with pytest.raises(LeaseLostError):
         asyncio.run(JobController._close_ended_gang(care, replace(JOB, attempts=(ended,))))
     assert (closed, care.gang) == ([True], None)
+
+
+def test_who_lists_jobs_finds_their_newest_steps_in_the_heartbeat(held):
+    first = Attempt(
+        1, "us-west4-a", "n1", AttemptState.RUNNING, owned=True, started_s=1.0, last_step=120
+    )
+    newest = replace(JOB, state=JobState.RUNNING, attempts=(first,))
+    pool, written = held.job_pool, replace(newest, attempts=(replace(first, last_step=80),))
+    pool.controllers[JOB.job_id] = SimpleNamespace(record=newest)
+    sender = HeartbeatSender(
+        held.store,
+        "here",
+        SupervisorScope(("me@laptop",)),
+        pool.clocks,
+        pool.say,
+        pool.newest_steps,
+    )
+    asyncio.run(sender.beat(lambda: None))
+    (listed,) = with_newest_steps(held.store, [written])
+    assert listed == newest
