@@ -75,7 +75,9 @@ def _in_some_zone(record: JobRecord, seen: JobObservation) -> JobRecord:
     if record.wanted_since_s is None:
         record = replace(record, wanted_since_s=seen.now_s)
     if attempt_end.is_overdue(record, seen.now_s):
-        return end_job(record, JobState.FAILED, attempt_end.no_slice_text(record), seen)
+        missing = zones.missing_addresses(record, seen.zone_health or {})
+        why = "; ".join([attempt_end.no_slice_text(record), *missing])
+        return end_job(record, JobState.FAILED, why, seen)
     if record.unwanted or seen.zone_health is None or _changed_s(record) >= seen.now_s:
         is_queued = record.state == JobState.QUEUED
         return record if is_queued else wait_for_slice(record, ZoneChoice(), seen)

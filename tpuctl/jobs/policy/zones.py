@@ -107,8 +107,18 @@ def _quota_texts(record: JobRecord, health: Health) -> Iterator[str]:
         known = health.get(place.key, UNKNOWN_HEALTH)
         if known.has_quota is False:
             yield f"quota of {place_text(record, place)}: {known.quota}"
-        elif known.has_addresses is False:
-            yield f"{region_of(place.zone)}: {known.addresses}"
+        yield from _address_text(health, place)
+
+
+def missing_addresses(record: JobRecord, health: Health) -> list[str]:
+    """Which regions lacked addresses for the job, and lack them now."""
+    known = [text for place in places_of(record) for text in _address_text(health, place)]
+    return list(dict.fromkeys([*blocks_text(find_blocks(record)), *known]))
+
+
+def _address_text(health: Health, place: Place) -> Iterator[str]:
+    if not _has_addresses(health, place):
+        yield f"{region_of(place.zone)}: {health[place.key].addresses}"
 
 
 def _has_addresses(health: Health, place: Place) -> bool:

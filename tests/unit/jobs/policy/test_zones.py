@@ -411,6 +411,12 @@ def test_while_the_quota_says_that_others_hold_the_addresses_nothing_is_asked_fo
         assert (record.state, record.attempts, record.next_s) == ("WAITING", (), None)
         assert record.why == "us-west4: 0 of 8 external addresses left"
     assert lived(record, asked(7060.0)).record.attempt.zone == HERE
+    patient = replace(record, spec=replace(record.spec, timeouts=Timeouts(queue_s=7000.0)))
+    late = lived(patient, replace(asked(7060.0), zone_health={(HERE, KIND): used})).record
+    assert (late.state, late.why) == (
+        "FAILED",
+        "no v5litepod-16 within 7000 s; us-west4: 0 of 8 external addresses left",
+    )
 
 
 def test_a_smaller_type_may_have_the_addresses_that_a_larger_one_has_not():
