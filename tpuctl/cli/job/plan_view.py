@@ -88,7 +88,10 @@ def _state(place: PlannedPlace) -> str:
 def _most(plan: JobPlan) -> str:
     if plan.most_usd is not None:
         return f"{Usd(plan.most_usd)} USD"
-    return "no limit: neither timeouts.run nor budget gives one"
+    spec = plan.job.spec
+    if spec.timeouts.run_s is None and spec.budget.hours is None:
+        return "no limit: neither timeouts.run nor budget gives one"
+    return "no list price is known"
 
 
 def _price(usd: float | None) -> str:

@@ -3,11 +3,18 @@
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tpuctl import catalog
-from tpuctl.errors import NotFoundError, PermissionDeniedError, TransientError, UsageError
+from tpuctl.errors import (
+    NotFoundError,
+    PermissionDeniedError,
+    TpuctlError,
+    TransientError,
+    UsageError,
+)
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
@@ -30,6 +37,9 @@ from tpuctl.operations.jobs.events import (
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.stage.plan.egress_price import egress_warning
+
+MOST_LISTED = 10_000
+"""Of the objects of a mount: so many are added up for the price of their egress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +131,7 @@ def _egress_warnings(runtime: JobRuntime, job: JobRecord) -> Iterator[str]:
         yield f"checkpoints.dir: {text}"
     for path, url in spec.file_mounts.items():
         if _egress_warning(runtime, job, url):
-            size_bytes = sum(entry.size_bytes for entry in runtime.store(url).list())
-            all_bytes = size_bytes * _worker_count(job)
+            all_bytes = _size_bytes(runtime, url) * _worker_count(job)
             yield f"file_mounts {path}: {_egress_warning(runtime, job, url, all_bytes)}"
 
 
@@ -134,6 +143,15 @@ def _egress_warning(
     by_region = {region_of(zone): zone for zone in reversed(job.zones or (job.zone,))}
     texts = (egress_warning(bulk, zone, size_bytes) for zone in reversed(by_region.values()))
     return next(filter(None, texts), None)
+
+
+def _size_bytes(runtime: JobRuntime, url: str) -> int:
+    """The bytes below a URL; 0 where they are not known soon: the job is submitted already."""
+    with suppress(TpuctlError):
+        entries = list(islice(runtime.store(url).list(), MOST_LISTED + 1))
+        if len(entries) <= MOST_LISTED:
+            return sum(entry.size_bytes for entry in entries)
+    return 0
 
 
 def _worker_count(job: JobRecord) -> int:
