@@ -164,6 +164,8 @@ class Node:
     scopes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     data_disks: tuple[DataDisk, ...] = ()
+    boot_disk: BootDisk | None = None
+    shielded_secure_boot: bool = False
     autocheckpoint: bool = False
     is_multislice: bool = False
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from tpuctl.api.tpu.messages import tpu
 from tpuctl.models.node import (
+    BootDisk,
     DataDisk,
     ListedNode,
     Maintenance,
@@ -82,6 +83,7 @@ def _node(message: Any, zone: str, name: str) -> Node:
         scopes=tuple(message.service_account.scope),
         tags=tuple(message.tags),
         data_disks=tuple(_disk(each) for each in message.data_disks),
+        shielded_secure_boot=message.shielded_instance_config.enable_secure_boot,
         is_multislice=message.multislice_node,
         **_only_v2alpha1(message),
     )
@@ -141,7 +143,15 @@ def _only_v2alpha1(message: Any) -> dict[str, Any]:
     return {
         "autocheckpoint": message.autocheckpoint_enabled,
         "maintenance": _maintenance(message.upcoming_maintenance) if announced else None,
+        "boot_disk": _boot_disk(message.boot_disk_config),
     }
+
+
+def _boot_disk(message: Any) -> BootDisk | None:
+    """How boot disks are encrypted; None for Google's own way, however the message says it."""
+    key = message.customer_encryption_key.kms_key_name
+    found = BootDisk(key, message.enable_confidential_compute)
+    return None if found == BootDisk() else found
 
 
 def _maintenance(message: Any) -> Maintenance:

@@ -60,6 +60,8 @@ DETAILS = {
     **attributes("autocheckpoint", multislice="is_multislice"),
     **attributes("network", "subnetwork", "service_account", "scopes", "tags"),
     "data_disks": lambda node: [asdict(disk) for disk in node.data_disks],
+    "boot_disk": lambda node: node.boot_disk and asdict(node.boot_disk),
+    **attributes("shielded_secure_boot"),
 }
 
 

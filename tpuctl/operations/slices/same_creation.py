@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
 from tpuctl.errors import ConflictError
-from tpuctl.models.node import Node, NodeSpec, Provisioning
+from tpuctl.models.node import BootDisk, Node, NodeSpec, Provisioning
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, Queueing
 
 LABEL = "tpuctl-request"
@@ -98,6 +98,8 @@ def _compared(spec: NodeSpec, found: Node) -> Iterator[tuple[str, object, object
         yield "scopes", sorted(spec.scopes), sorted(found.scopes)
     yield "tags", sorted(spec.tags), sorted(found.tags)
     yield "data_disks", [d.source for d in spec.data_disks], [d.source for d in found.data_disks]
+    yield "boot_disk", spec.boot_disk, found.boot_disk
+    yield "shielded_secure_boot", spec.shielded_secure_boot, found.shielded_secure_boot
     yield "description", spec.description, found.description
     yield "autocheckpoint", spec.autocheckpoint, found.autocheckpoint
 
@@ -134,6 +136,8 @@ def _last(path: str | None) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         value = ",".join(f"{key}={each}" for key, each in sorted(value.items()))
+    if isinstance(value, BootDisk):
+        value = value.kms_key
     if isinstance(value, list):
         value = ",".join(map(str, value))
     if isinstance(value, bool):

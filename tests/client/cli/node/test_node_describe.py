@@ -58,6 +58,8 @@ def test_describe_s_json_keys_are_public(tpuctl):
         "scopes",
         "tags",
         "data_disks",
+        "boot_disk",
+        "shielded_secure_boot",
         "startup_script",
     ]
     assert list(tpuctl("qr", "describe", "q1", "-o", "json").json)[8:] == [

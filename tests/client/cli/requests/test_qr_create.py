@@ -92,6 +92,19 @@ def test_how_the_boot_disk_is_encrypted_and_booted_from(tpuctl, cloud):
     assert node["shieldedInstanceConfig"] == {"enableSecureBoot": True}
 
 
+def test_a_node_whose_disk_is_encrypted_otherwise_is_not_taken_for_the_one_asked_for(tpuctl):
+    create = ("node", "create", "n1", "-t", "v5litepod-4")
+    assert tpuctl(*create, "--shielded-secure-boot").code == 0
+    result = tpuctl(*create, "--boot-disk", f"kms-key={KEY}")
+    assert (result.code, result.err.splitlines()[-2]) == (
+        11,
+        "error: node 'n1' exists already with another specification: "
+        f"boot_disk is none, not {KEY}; shielded_secure_boot is true, not false",
+    )
+    node = tpuctl("node", "describe", "n1", "-o", "json").json
+    assert (node["boot_disk"], node["shielded_secure_boot"]) == (None, True)
+
+
 @pytest.mark.parametrize(
     ("disk", "message"),
     [
