@@ -144,6 +144,8 @@ class JobSpec:
     name: str
     run: str
     setup: str | None = None
+    shell: tuple[str, ...] = ()
+    """The program that gets `setup` and `run` after -c, and its options; none: bash."""
     requires: str | None = None
     workdir: str | None = None
     """An absolute path on the submitter's machine."""

@@ -33,6 +33,23 @@ def test_mounts_are_copied_before_setup(worker, tmp_path):
     assert worker.text() == f"tpuctl: {data}: 2 objects copied (3 bytes), 0 were there\n1"
 
 
+@pytest.mark.parametrize(
+    ("shell", "status", "printed"),
+    [
+        ((), 0, "after"),
+        (("bash", "-eo", "pipefail"), 1, ""),
+        (("bash", "-e"), 0, "after"),
+        (("no-such-shell",), 127, "tpuctl: no-such-shell: No such file or directory"),
+    ],
+)
+def test_whether_a_command_of_a_pipeline_that_fails_ends_the_run_is_the_shells_choice(
+    worker, shell, status, printed
+):
+    ended = worker.finish("false | true\necho after", shell=shell)
+    assert (ended["stage"], ended["exit_status"]) == ("run", status)
+    assert worker.text() == printed
+
+
 def copied(worker, path, url) -> int:
     """The exit code of the stage `mounts` of an attempt, in this process."""
     worker.configure("true", mounts=[{"path": str(path), "url": url}])

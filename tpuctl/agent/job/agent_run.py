@@ -95,7 +95,7 @@ class AgentRun:
         if all(prepare() for prepare in self.preparation()):
             self.report(phase="prepared")
             if self.is_released():
-                self.stage("run", shell_argv(self.config["run"]))
+                self.stage("run", self.line_argv("run"))
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
         """Yield the stages before the barrier in order; each returns whether to go on."""
@@ -109,7 +109,11 @@ class AgentRun:
         if config.get("switch"):
             yield self.arm_switch
         if config.get("setup"):
-            yield lambda: self.stage("setup", shell_argv(config["setup"]))
+            yield lambda: self.stage("setup", self.line_argv("setup"))
+
+    def line_argv(self, name: str) -> list[str]:
+        """Return the command of the user's own lines: `setup` or `run`."""
+        return shell_argv(self.config[name], self.config.get("shell") or ())
 
     def stage_argv(self, verb: str) -> list[str]:
         """Return the command of a stage of the agent's own: a process, to give its memory back."""

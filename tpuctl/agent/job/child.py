@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tpuctl.agent.job import stack_dump
 from tpuctl.agent.job.logs.job_log import JobLog
@@ -22,8 +22,10 @@ DYING_S = 10.0
 DUMP_S = 5.0
 
 
-def shell_argv(line: str) -> list[str]:
-    """The argv that gives the user's own line to a shell."""
+def shell_argv(line: str, shell: Sequence[str] = ()) -> list[str]:
+    """The argv that gives the user's own lines to a shell, to bash where none is given."""
+    if shell:
+        return [*shell, "-c", line]
     program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     return [program, "-c", line]
 

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         name=document.get("name"),
         run=document.get("run"),
         setup=setup,
+        shell=_shell(document),
         requires=document.get("requires"),
         workdir=workdir,
         envs=_envs(document, bucket, environ),
@@ -46,6 +48,17 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
         search=_search(document),
     )
+
+
+def _shell(document: Document) -> tuple[str, ...]:
+    """The words of the program that `setup` and `run` are given to; none: the agent decides."""
+    line = document.get("shell", "")
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise UsageError(
+            f"{document.place('shell')}: {line!r} is not a command: {str(error).lower()}"
+        ) from error
 
 
 def _workdir(document: Document, path: Path) -> str | None:

@@ -35,6 +35,7 @@ resources:
   runtime_version: auto
 workdir: .
 setup: pip install -r requirements.txt
+shell: bash -euo pipefail
 run: python train.py
 envs: {EPOCHS: 3, DATA: gs://$BUCKET/digits, TEAM: }
 secrets:
@@ -66,10 +67,11 @@ def error(tmp_path: Path, text: str) -> str:
 
 
 def test_every_field(tmp_path):
-    assert loaded(tmp_path, WHOLE, TEAM="vision") == JobSpec(
+    assert loaded(tmp_path, WHOLE, TEAM="vision") == JobSpec(  # noqa: S604 - a field, no call
         name="digits",
         run="python train.py",
         setup="pip install -r requirements.txt",
+        shell=("bash", "-euo", "pipefail"),
         requires="numpy-core",
         workdir=str(tmp_path),
         envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
@@ -97,6 +99,12 @@ def test_a_list_of_types_is_in_order_of_preference(tmp_path):
     assert found.types == ("v6e-16", "v5litepod-16")
     assert loaded(tmp_path, OK + "resources: {accelerators: [v6e-16]}\n").resources == Resources(
         "v6e-16"
+    )
+
+
+def test_a_shell_that_is_no_command_is_refused(tmp_path):
+    assert error(tmp_path, OK + "shell: bash 'x\n") == (
+        'shell (line 3): "bash \'x" is not a command: no closing quotation'
     )
 
 
