@@ -47,17 +47,21 @@ class Checkpointer:
         fence: int | None = None,
         timeout_s: float = 600.0,
         program_version: str | None = None,
+        digest: str | None = None,
         client: object | None = None,
     ) -> None:
         """Read and write nothing yet; `timeout_s` bounds each wait for another worker.
 
         What is not said comes from the environment of a job: TPUCTL_WORKER_ID, TPUCTL_WORKER_COUNT,
-        TPUCTL_FENCE, TPUCTL_CHECKPOINT_KEEP, TPUCTL_PROGRAM_VERSION. `fence` numbers the runs that
-        use the directory, a later one higher; one worker on its own needs none. Raises UsageError
-        when the numbers make no sense.
+        TPUCTL_FENCE, TPUCTL_CHECKPOINT_KEEP, TPUCTL_CHECKPOINT_DIGEST, TPUCTL_PROGRAM_VERSION.
+        `fence` numbers the runs that use the directory, a later one higher; one worker on its own
+        needs none. With the digest `sha256` COMMIT has that of every block, for who fears forgery.
+        Raises UsageError when the numbers make no sense.
         """
         store = open_directory(directory, client)
-        self._run = resolve_run(store, worker_id, worker_count, fence, timeout_s, program_version)
+        self._run = resolve_run(
+            store, worker_id, worker_count, fence, timeout_s, program_version, digest
+        )
         self._keep = environment_number(KEEP, 3) if keep is None else whole_number("keep", keep)
         self._every = whole_number("every", every)
         if self._every <= 0:

@@ -12,6 +12,7 @@ from tpuctl.errors import UsageError
 from tpuctl.store import Store
 
 WORKER_ID, WORKER_COUNT = "TPUCTL_WORKER_ID", "TPUCTL_WORKER_COUNT"
+DIGEST, SHA_256 = "TPUCTL_CHECKPOINT_DIGEST", "sha256"
 FENCE, KEEP = "TPUCTL_FENCE", "TPUCTL_CHECKPOINT_KEEP"
 JOB, ATTEMPT, PROGRAM = "TPUCTL_JOB", "TPUCTL_ATTEMPT", "TPUCTL_PROGRAM_VERSION"
 NOTICE = "TPUCTL_NOTICE_S"
@@ -35,6 +36,8 @@ class WorkerRun:
     attempt: int = 0
     program: str = ""
     new_save_id: Callable[[], str] = random_save_id
+    digest: str = ""
+    """`sha256` to have COMMIT hold the SHA-256 of every block, else ""."""
 
 
 def environment_number(name: str, default: int) -> int:
@@ -66,6 +69,7 @@ def resolve_run(  # noqa: PLR0913 (each one a fact of the run)
     fence: int | None,
     timeout_s: float,
     program: str | None,
+    digest: str | None = None,
 ) -> WorkerRun:
     """The run as the program says, and for the rest as the environment says.
 
@@ -85,5 +89,10 @@ def resolve_run(  # noqa: PLR0913 (each one a fact of the run)
     program = os.environ.get(PROGRAM, "") if program is None else program
     if not isinstance(program, str):
         raise UsageError(f"program_version is {program!r}, which is no text")
+    digest = os.environ.get(DIGEST, "") if digest is None else digest
+    if digest not in ("", SHA_256):
+        raise UsageError(f"digest is {digest!r}", hint=f"the only one is {SHA_256}")
     job, attempt = os.environ.get(JOB, ""), environment_number(ATTEMPT, 0)
-    return WorkerRun(store, worker_id, worker_count, fence, timeout_s, job, attempt, program)
+    return WorkerRun(
+        store, worker_id, worker_count, fence, timeout_s, job, attempt, program, digest=digest
+    )

@@ -106,6 +106,8 @@ class Checkpoints:
 
     dir: str
     keep: int = 3
+    digest: str = ""
+    """`sha256` to have every block of a step digested, "" for its checksum alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 import google_crc32c
@@ -22,8 +23,16 @@ class Buffers:
     The bytes must stay as they are until the object is written: they are never copied here.
     """
 
-    def __init__(self, views: Sequence[memoryview], block_bytes: int) -> None:
-        """Views of bytes (format B), in order; blocks of `block_bytes`, the last one shorter."""
+    def __init__(
+        self, views: Sequence[memoryview], block_bytes: int, *, has_digests: bool = False
+    ) -> None:
+        """Views of bytes (format B), in order; blocks of `block_bytes`, the last one shorter.
+
+        With `has_digests` the SHA-256 of each block is taken as well.
+        """
+        self._has_digests = has_digests
+        self.digests: list[bytes] = []
+        """The SHA-256 of each block, once the checksums are taken."""
         self._views = [view for view in views if view.nbytes]
         self._block_bytes = block_bytes
         self._values: list[int] = []
@@ -40,14 +49,20 @@ class Buffers:
         import numpy as np  # whoever has buffers of this size has imported it
 
         values, value = [], 0
+        digests, digest = [], hashlib.sha256()
         for piece, ends_block in self._pieces():
+            if self._has_digests:
+                digest.update(piece)
             # It reads an array without a copy, and accepts no memoryview.
             value = google_crc32c.extend(value, np.frombuffer(piece, np.uint8))
             if ends_block:
                 values.append(value)
                 value = 0
+                digests.append(digest.digest())
+                digest = hashlib.sha256()
             yield piece
         self._values = values
+        self.digests = digests if self._has_digests else []
 
     @property
     def block_values(self) -> list[int]:

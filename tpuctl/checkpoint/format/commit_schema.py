@@ -27,6 +27,8 @@ class StoredObject:
     crc32c: str
     blocks: str
     """The CRC-32C of each block, four bytes big-endian one after the other, in base64."""
+    digests: str = ""
+    """The SHA-256 of each block, one after the other, in base64; "" where none was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

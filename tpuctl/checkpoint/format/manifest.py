@@ -225,6 +225,8 @@ def _check_object(stored: StoredObject, commit: Commit) -> None:
     count = -(-stored.size_bytes // commit.block_bytes)
     if len(base64.b64decode(stored.blocks, validate=True)) != 4 * count:
         raise ValueError(f"{stored.path} has not {count} checksums of blocks")
+    if stored.digests and len(base64.b64decode(stored.digests, validate=True)) != 32 * count:
+        raise ValueError(f"{stored.path} has not {count} digests of blocks")
 
 
 def _check_bytes(commit: Commit) -> None:

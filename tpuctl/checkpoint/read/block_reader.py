@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import threading
 from collections import Counter
@@ -22,6 +23,7 @@ from tpuctl.store.crc32c_combine import combine_crc32c
 
 _OF_BUCKET = min(32, max(8, 2 * (os.cpu_count() or 1)))
 """Each waits for its own request most of the time."""
+_DIGEST_BYTES = 32
 _OF_DISK = 2
 """While one waits for the disk the other one checks; with more a disk has to jump about."""
 _TRIES = 2
@@ -47,6 +49,7 @@ class BlockReader:
         self._values = [
             np.frombuffer(base64.b64decode(stored.blocks), ">u4") for stored in commit.objects
         ]
+        self._digests = [base64.b64decode(stored.digests) for stored in commit.objects]
         self._identities = [
             shard_file.identity_bytes(metadata) if metadata else b""
             for metadata in map(commit.identity, commit.objects)
@@ -98,19 +101,22 @@ class BlockReader:
     def _read(self, number: int, block: int, pieces: Sequence[DirectRead]) -> None:
         stored = self._commit.objects[number]
         expected = int(self._values[number][block])
+        wanted = self._digests[number][block * _DIGEST_BYTES : (block + 1) * _DIGEST_BYTES]
         for _ in range(_TRIES):
-            value = 0
+            value, digest = 0, hashlib.sha256()
             try:
                 for (start, _end), memory in pieces:
                     self._store.read_into(
                         stored.path, start, memory.data, generation=stored.generation
                     )
                     value = _extend_crc(value, memory)
+                    if wanted:
+                        digest.update(memory.data)
             except NotFoundError as error:
                 raise IntegrityError(f"{stored.path}: missing, or replaced") from error
             except IntegrityError:
                 continue
-            if value == expected:
+            if value == expected and (not wanted or digest.digest() == wanted):
                 if block == 0 and pieces:
                     self._check_identity(number, pieces[0].memory)
                 return

@@ -12,7 +12,7 @@ from tpuctl.checkpoint.format import layout, shard_file
 from tpuctl.checkpoint.format.commit_schema import BLOCK_BYTES, DoneRecord, Part, StoredObject
 from tpuctl.checkpoint.format.manifest import encode_done, tree_digest
 from tpuctl.checkpoint.parallel import parallel_map
-from tpuctl.checkpoint.worker_run import WorkerRun
+from tpuctl.checkpoint.worker_run import SHA_256, WorkerRun
 from tpuctl.checkpoint.write.snapshot import Snapshot, SnapshotFile
 from tpuctl.errors import ConflictError, IntegrityError, NotFoundError, PreconditionError
 from tpuctl.store import Buffers
@@ -94,14 +94,15 @@ class WrittenFile(NamedTuple):
 def _put_file(run: WorkerRun, key: str, file: SnapshotFile, save: str) -> WrittenFile:
     header = file.header(shard_file.identity(save, key))
     views = [memoryview(header), *(stored.array.data for stored in file.stored)]
-    source = Buffers(views, BLOCK_BYTES)
+    source = Buffers(views, BLOCK_BYTES, has_digests=run.digest == SHA_256)
     try:
         entry = run.store.put_if_absent(key, source)
     except PreconditionError as error:
         raise _worker_conflict_error(run) from error
     blocks = b"".join(value.to_bytes(4, "big") for value in source.block_values)
     spelled = base64.b64encode(blocks).decode("ascii")
-    stored = StoredObject(key, entry.size_bytes, entry.generation, entry.crc32c, spelled)
+    digests = base64.b64encode(b"".join(source.digests)).decode("ascii")
+    stored = StoredObject(key, entry.size_bytes, entry.generation, entry.crc32c, spelled, digests)
     return WrittenFile(stored, len(header))
 
 

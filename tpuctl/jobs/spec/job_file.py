@@ -135,7 +135,7 @@ def _checkpoints(document: Document, bucket: str) -> Checkpoints | None:
     if directory is None:
         return None
     keep = document.get("checkpoints.keep", DEFAULT_KEEP)
-    return Checkpoints(_expand(directory, bucket), keep)
+    return Checkpoints(_expand(directory, bucket), keep, document.get("checkpoints.digest", ""))
 
 
 def _restart(document: Document) -> Restart:

@@ -138,6 +138,7 @@ def program_environment(
             if kept
             else {}
         ),
+        **({"TPUCTL_CHECKPOINT_DIGEST": kept.digest} if kept and kept.digest else {}),
     }
 
 

@@ -1,16 +1,20 @@
 """The tensors of a step with their norms, read block by block."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from shlex import quote
 from typing import Any
 
 from tpuctl.checkpoint.arrays.array_tree import leaf_paths
 from tpuctl.checkpoint.format.commit_schema import Commit
+from tpuctl.checkpoint.format.manifest import encode_commit
 from tpuctl.checkpoint.read.leaf_summaries import describe_leaves
 from tpuctl.checkpoint.read.step_history import read_manifest
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError, RefusedError
 from tpuctl.operations.checkpoints.foreign import foreign_tensors
+from tpuctl.operations.checkpoints.step_copies import manifest, without_generations
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, TensorView
 from tpuctl.operations.checkpoints.survey import FoundStep, OwnStep, has_gone
 from tpuctl.operations.checkpoints.verify import find_differences
@@ -76,16 +80,31 @@ def _measure_tensors(step: OwnStep, advance: Callable[[int], None]) -> Iterator[
 
 
 def facts(step: FoundStep) -> dict[str, Any]:
-    """Parent, creation time, writer and number of objects of a step; None for what is not known."""
+    """Parent, creation time, writer, number of objects and fingerprint; None: not known."""
     if not isinstance(step, OwnStep) or step.step.commit is None:
-        return {"parent": None, "created": None, "writer": None, "objects": _objects(step)}
+        unknown = dict.fromkeys(("parent", "created", "writer"))
+        return {**unknown, "objects": _objects(step), "fingerprint": None}
     commit = step.step.commit
     return {
         "parent": None if commit.parent < 0 else commit.parent,
         "created": commit.created,
         "writer": commit.writer,
         "objects": len(commit.objects),
+        "fingerprint": _fingerprint(step),
     }
+
+
+def _fingerprint(step: OwnStep) -> str | None:
+    """The SHA-256 of a COMMIT that has digests: the same for every copy of the step, and no other.
+
+    None where COMMIT has none, or cannot be read.
+    """
+    commit = step.step.commit
+    if commit is None or not any(stored.digests for stored in commit.objects):
+        return None
+    with suppress(IntegrityError, NotFoundError):
+        return hashlib.sha256(encode_commit(without_generations(manifest(step)))).hexdigest()
+    return None
 
 
 def _objects(step: FoundStep) -> int:

@@ -109,7 +109,7 @@ def find_same_commit(step: OwnStep, store: Store) -> Entry | None:
     Raises ConflictError when it is that of another step of this number.
     """
     entry, commit = _find_commit(step, store)
-    if commit is not None and _without_generations(commit) != _without_generations(manifest(step)):
+    if commit is not None and without_generations(commit) != without_generations(manifest(step)):
         raise ConflictError(f"{store.url} has another step {commit.step}", hint=ANOTHER)
     return entry
 
@@ -143,7 +143,7 @@ def _find_commit(step: OwnStep, store: Store) -> tuple[Entry | None, Commit | No
         return entry, None
 
 
-def _without_generations(commit: Commit) -> Commit:
+def without_generations(commit: Commit) -> Commit:
     """The commit without the generations, which differ between copies of a step."""
     return replace(commit, objects=tuple(replace(each, generation=0) for each in commit.objects))
 

@@ -20,7 +20,7 @@ LISTED = [
     "step", "state", "size_bytes", "workers", "fence", "committed", "kind", "name", "save_s",
     "blocked_s", "attempt", "job", "program", "pinned", "why",
 ]  # fmt: skip
-DESCRIBED = [*LISTED, "parent", "created", "writer", "objects", "tensors"]
+DESCRIBED = [*LISTED, "parent", "created", "writer", "objects", "fingerprint", "tensors"]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A step is known by its bytes: copied, moved or restored from a backup it is as good as before."""
 
 import base64
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ from tpuctl.checkpoint.format.manifest import decode_commit, encode
 from tpuctl.checkpoint.read.step_history import note_verified, read_history
 from tpuctl.checkpoint.read.verification import verify_step
 from tpuctl.checkpoint.write.snapshot import SnapshotFile
-from tpuctl.errors import IntegrityError
+from tpuctl.errors import IntegrityError, NoCheckpointError, UsageError
 from tpuctl.store import crc32c, open_store
 from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 from unit.checkpoint.runs import Run, same, states, tree
@@ -267,3 +268,38 @@ def test_a_commit_with_save_ids_that_make_no_sense_is_none(copied):
     for saves in (["ab" * 16], ["ab" * 16, "no"], ["ab" * 16, 1]):
         (copied / COMMIT).write_bytes(encode({**record, "saves": saves}))
         assert states(copied)[1] == (20, "CORRUPT")
+
+
+def test_bytes_of_the_right_checksum_are_found_by_a_digest(monkeypatch):
+    """With the header, block checksums and COMMIT as they were: only a digest can tell."""
+    found = {}
+    for digest in ("", "sha256"):
+        bucket = MemoryBucket()
+        with Checkpointer(MemoryStore(bucket), 0, 1, fence=1, digest=digest) as alone:
+            alone.save(20, {"w": np.arange(40, dtype=np.float32)}, wait=True)
+        key = layout.shard_key(20, 1, 0, 1, 0)
+        data = bytearray(bucket.objects[key][1])
+        data[-20] ^= 1
+        exchange(bucket, key, bytes(data))
+        try:
+            found[digest] = restore(MemoryStore(bucket)).step
+        except NoCheckpointError as error:
+            found[digest] = str(error)
+    assert found[""] == 20
+    assert "its bytes are not those that were committed" in found["sha256"]
+    monkeypatch.setenv("TPUCTL_CHECKPOINT_DIGEST", "md5")
+    with pytest.raises(UsageError, match="digest is 'md5'"):
+        Checkpointer(MemoryStore(bucket), 0, 1, fence=2)
+
+
+def test_a_step_with_digests_is_restored_and_verified(tmp_path):
+    Run(tmp_path, 1, digest="sha256").save(20)
+    assert same(restore(str(tmp_path)).tree, tree(20))
+    verify(open_store(str(tmp_path)), 20)
+    record = document(decode_commit((tmp_path / COMMIT).read_bytes()))
+    (first, *_) = record["objects"]
+    data = (tmp_path / first["path"]).read_bytes()
+    assert base64.b64decode(first["digests"]) == hashlib.sha256(data).digest()
+    record["objects"][0]["digests"] = "AAAA"
+    (tmp_path / COMMIT).write_bytes(encode(record))
+    assert states(tmp_path) == [(20, "CORRUPT")]

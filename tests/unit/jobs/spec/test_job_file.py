@@ -418,3 +418,9 @@ def test_aliases_cannot_blow_up(tmp_path):
     assert "has an alias inside the value that it stands for (line 2)" in error(
         tmp_path, "envs: &e\n  A: *e\n"
     )
+
+
+def test_a_job_asks_for_digests(tmp_path):
+    found = loaded(tmp_path, OK + "checkpoints: {dir: gs://b/runs, digest: sha256}\n")
+    assert found.checkpoints == Checkpoints("gs://b/runs", 3, "sha256")
+    assert "digest" in error(tmp_path, OK + "checkpoints: {dir: gs://b/runs, digest: md5}\n")
