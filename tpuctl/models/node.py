@@ -25,6 +25,8 @@ class NodeState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+FAILED_HEALTH = frozenset({"TIMEOUT", "UNHEALTHY_TENSORFLOW"})
+"""Values of Node.Health that say that workers do not answer; maintenance passes by itself."""
 LOST_STATES = frozenset({NodeState.PREEMPTED, NodeState.TERMINATED})
 """A node in one of these never comes back: delete it."""
 

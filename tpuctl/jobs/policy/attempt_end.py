@@ -96,7 +96,7 @@ def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) ->
         return None  # it may have ended well long ago, while nobody looked after it
     if why := budget.stop_reason(record, seen.now_s):
         return AttemptEnd(AttemptOutcome.TIMEOUT, why)
-    return _hang(record, attempt) or _timeout(record, attempt, seen.now_s)
+    return _hang(record, attempt) or _timeout(record, attempt, seen)
 
 
 def _is_heard(seen: JobObservation) -> bool:
@@ -240,8 +240,9 @@ def _is_accounted_for(report: WorkerReport, attempt: Attempt, seen: JobObservati
     return report.closed or report.phase == Phase.LOST or silent_s is not None
 
 
-def _timeout(record: JobRecord, attempt: Attempt, now_s: float) -> AttemptEnd | None:
-    if late := worker_timeouts.unreached_worker(attempt, now_s):
+def _timeout(record: JobRecord, attempt: Attempt, seen: JobObservation) -> AttemptEnd | None:
+    now_s = seen.now_s
+    if late := worker_timeouts.unreached_worker(record, attempt, seen):
         return _unreached_end(late)
     if attempt.state == AttemptState.PREPARING:
         return _setup_timeout(record, attempt, now_s)

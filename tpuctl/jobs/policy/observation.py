@@ -60,6 +60,8 @@ class JobObservation:
     node_ids: tuple[int, ...] = ()
     worker_count: int = 0
     """The number of workers of all nodes together."""
+    failed_workers: frozenset[int] = frozenset()
+    """Those that the service says do not answer, by the health and symptoms of their nodes."""
     queued_resource: str | None = None
     """The request that the newest attempt's node came from."""
     workers: tuple[WorkerReport, ...] = ()

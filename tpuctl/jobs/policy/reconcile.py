@@ -232,6 +232,8 @@ def _finish(
         spent=found.is_gone,
         workers=tuple(_trim_report(report, first) for report in attempt.workers),
     )
+    if ended.owned and worker_timeouts.is_dead(ended, first, seen):
+        ended = replace(ended, spent=True)
     ended = search.withdraw_others(ended, seen.now_s, found.reason)
     text = f"attempt {ended.number} {found.outcome}: {found.reason}"
     record = with_status(replace_attempt(record, ended), text, seen.now_s)

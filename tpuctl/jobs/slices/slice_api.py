@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from tpuctl import catalog
@@ -26,7 +26,7 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
-from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
+from tpuctl.models.node import FAILED_HEALTH, LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 from tpuctl.store import Store
@@ -155,10 +155,26 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
         node_checked_s=looked_s if state else 0.0,
         node_ids=tuple(node.node_id for node in nodes),
         worker_count=sum(node.worker_count for node in nodes),
+        failed_workers=frozenset(_failed_workers(nodes)),
         queued_resource=nodes[0].queued_resource if nodes else None,
         refusals=tuple(eyes.refusals.values()),
         trouble=eyes.troubles[0] if eyes.troubles else None,
     )
+
+
+def _failed_workers(nodes: Sequence[Node]) -> Iterator[int]:
+    """The workers of unhealthy nodes that a symptom names, counted over all nodes.
+
+    Symptoms stay when what they tell of has passed; the health of the node does not.
+    """
+    first = 0
+    for node in nodes:
+        if node.health in FAILED_HEALTH:
+            named = {symptom.worker_id for symptom in node.symptoms}
+            yield from (
+                first + number for number in range(node.worker_count) if str(number) in named
+            )
+        first += node.worker_count
 
 
 def request_slice(backends: Backends, record: JobRecord, attempt: Attempt) -> SliceRefusal | None:

@@ -95,4 +95,4 @@ async def wait_until_set(event: asyncio.Event, timeout_s: float) -> bool:
 
 
 def _states(seen: SliceObservation) -> object:
-    return dict(seen.requests), seen.node, seen.attempt
+    return dict(seen.requests), seen.node, seen.failed_workers, seen.attempt

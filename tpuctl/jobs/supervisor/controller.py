@@ -143,7 +143,7 @@ class JobController:
         number = attempt.number if attempt else 0
         if not seen.is_of(attempt):  # the nodes of an earlier attempt, or of a request that lost
             seen = replace(seen, node=None, node_checked_s=0.0, queued_resource=None)
-            seen = replace(seen, node_ids=(), worker_count=0)
+            seen = replace(seen, node_ids=(), worker_count=0, failed_workers=frozenset())
         return replace(
             seen,
             now_s=self.clocks.now(),

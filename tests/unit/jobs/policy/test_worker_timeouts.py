@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tpuctl.jobs.policy.attempts import restart_stopping_wait
 from tpuctl.jobs.policy.observation import ABSENT
 from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.models.job import JobRecord, Phase, Restart, Teardown
-from unit.jobs.job_steps import A1, ENDED, RAN, WAITED, asked, job, lived, seen
+from unit.jobs.job_steps import A1, A2, ENDED, RAN, WAITED, asked, job, lived, seen
 
 UP, FINE = {"phase": Phase.RUNNING}, {"phase": Phase.PREPARED}
 LATE = {"message": "worker 1: the agent does not start: No space left on device"}
@@ -182,3 +184,68 @@ def test_a_job_tried_again_by_hand_requests_a_slice_when_its_own_was_deleted():
     assert (record.state, record.attempt.node) == ("WAITING", "digits-a1b2c3-a2")
     with pytest.raises(Exception, match="it has not ended"):
         reopen_record(record, 11.0)
+
+
+DEAD = {"failed_workers": frozenset({0})}
+
+
+@pytest.mark.parametrize(("silent_s", "is_lost"), [(14.0, False), (16.0, True)])
+def test_the_only_worker_is_lost_sooner_when_the_service_has_lost_it_too(silent_s, is_lost):
+    record = lived(job(), *RAN, seen(100.0, quiet(silent_s), **DEAD)).record
+    assert (record.attempt.outcome == "lost") == is_lost
+
+
+def test_what_the_service_said_before_the_silence_proves_nothing():
+    old = replace(seen(100.0, quiet(16.0), **DEAD), node_checked_s=80.0)
+    assert lived(job(), *RAN, old).record.attempt.outcome is None
+
+
+def test_a_slice_whose_worker_the_service_has_lost_is_given_up_at_once():
+    silent = seen(100.0, quiet(16.0), **DEAD)
+    record = lived(job(), *RAN, silent, replace(silent, now_s=101.0, node_checked_s=101.0)).record
+    assert (len(record.attempts), record.attempt.spent, record.unwanted) == (1, True, (A1,))
+    fresh = lived(record, asked(110.0, a1=ABSENT), asked(111.0)).record
+    assert (fresh.attempt.node, fresh.attempt.state) == (A2, "WAITING")
+
+
+def test_the_slice_of_somebody_else_is_tried_again():
+    silent = seen(100.0, quiet(16.0), **DEAD)
+    story = (asked(1.0), seen(3.0, FINE), seen(4.0, UP), silent, replace(silent, now_s=101.0))
+    record = lived(job("mine"), *story, replace(silent, now_s=102.0, node_checked_s=102.0)).record
+    assert [each.node for each in record.attempts] == ["mine", "mine"]
+
+
+def test_a_worker_that_died_before_it_was_reached_holds_the_job_up_for_seconds():
+    late = {"phase": Phase.CONNECTING}
+    record = lived(job(), *WAITED, seen(10.0, late, FINE, **DEAD)).record
+    assert record.attempt.outcome is None
+    record = lived(record, seen(18.0, late, FINE, **DEAD)).record
+    assert (record.attempt.outcome, record.attempt.first_worker) == ("lost", 0)
+
+
+def test_a_slice_that_was_reached_before_and_is_silent_now_is_not_paid_for_until_the_setup_ends():
+    silent, late = seen(100.0, quiet(61.0), node_ids=(7,)), {"phase": Phase.CONNECTING}
+    record = lived(job(), *RAN, silent, replace(silent, now_s=101.0, node_checked_s=101.0)).record
+    assert [each.node for each in record.attempts] == [A1, A1]
+    record = lived(record, seen(280.0, late), seen(282.0, late), seen(283.0, late)).record
+    assert (record.attempts[1].outcome, record.attempts[1].spent) == ("lost", True)
+
+
+def test_a_worker_that_stays_away_after_its_loss_is_waited_for_for_seconds_by_its_peers():
+    late, stopped = {"phase": Phase.CONNECTING}, {**ENDED, "signal": 15, "stopped": True}
+    lost = lived(job(), *RAN, seen(100.0, UP, quiet(16.0)), seen(101.0, stopped, quiet(17.0)))
+    again = lived(lost.record, seen(103.0, FINE, late), seen(128.0, FINE, late)).record
+    assert (len(again.attempts), again.attempt.state) == (2, "PREPARING")
+    given_up = lived(again, seen(129.0, FINE, late), seen(130.0, stopped, late)).record
+    assert (given_up.attempt.outcome, given_up.unwanted) == ("lost", (A1,))
+
+
+@settings(max_examples=1000)
+@given(st.lists(st.floats(0.0, 14.9), min_size=1, max_size=4), st.sampled_from(["READY", None]))
+def test_no_worker_that_is_only_slow_is_given_up(silences_s, node):
+    """Each falls silent for a while, answers again, and the service finds nothing wrong."""
+    slow = [quiet(silent_s) if silent_s else UP for silent_s in silences_s]
+    record = lived(
+        job(), *RAN, seen(100.0, *slow, node=node), seen(101.0, *([UP] * len(slow)))
+    ).record
+    assert (record.attempt.outcome, len(record.attempts)) == (None, 1)
