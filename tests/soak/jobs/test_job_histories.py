@@ -101,6 +101,8 @@ HISTORIES = st.builds(
     own=st.sampled_from([True, True, True, False]),
     provisioning_s=times(5, 20, 60),
     program=PROGRAMS,
+    at_once=st.sampled_from([1, 1, 2, 3]),
+    zones_out_s=st.sampled_from([(), (), (40.0,), (0.0, 40.0, 90.0)]),
     events=st.builds(
         lambda several, last: tuple(sorted([*several, *([last] if last else [])], key=when)),
         SEVERAL.filter(few_losses),
@@ -143,6 +145,7 @@ ABANDONED = st.builds(
     .filter(switch_lives)
     .map(lambda several: tuple(sorted(several, key=when))),
     is_abandoned=ABANDON,
+    at_once=st.sampled_from([1, 2]),
 )
 TWO_SLICES = st.builds(
     History,
