@@ -25,7 +25,7 @@ from client.cli.node.test_node import (
     test_update_changes_labels_and_removes_one,
 )
 from client.cli.requests.test_queued_resource import (
-    test_a_duplicate_request_is_a_conflict,
+    test_the_same_request_again_goes_on_with_it_and_another_is_a_conflict,
     test_wait_shows_every_state_until_active,
 )
 from client.google.google_fixtures import changed_key, cloud, context, save, tpuctl
@@ -34,7 +34,7 @@ from tpuctl.errors import CredentialsError
 
 __all__ = [
     "cloud",
-    "test_a_duplicate_request_is_a_conflict",
+    "test_the_same_request_again_goes_on_with_it_and_another_is_a_conflict",
     "test_a_large_file_goes_in_parts_and_comes_in_ranges",
     "test_create_shows_the_price_first_and_the_node_when_it_is_ready",
     "test_delete_takes_the_owning_request_with_it",
