@@ -175,6 +175,21 @@ def test_a_death_is_noticed(here, how):
     )
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_dead_worker_costs_its_slice(here, workers):
+    """From the death of a worker to the request for another slice."""
+    job = here.submit("dies", workers, STEPS)
+    here.until("dies", is_running)
+    began = time.time()
+    here.fault(f"worker {job}-a1/0: killed")
+    newest = here.until("dies", lambda each: each.attempt.node != f"{job}-a1").attempt
+    keep(
+        f"worker death to the next request, {workers} workers",
+        "45 s",
+        ours_s=[newest.requested_s - began],
+    )
+
+
 @pytest.mark.parametrize("workers", [4, 16])
 def test_first_failure_to_all_stopped(here, workers):
     here.submit("stubborn", workers, STUBBORN, teardown="never")
