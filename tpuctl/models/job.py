@@ -146,6 +146,8 @@ class JobSpec:
     name: str
     run: str
     setup: str | None = None
+    image: str | None = None
+    """The container image that `setup` and `run` run in; none: on the worker itself."""
     shell: tuple[str, ...] = ()
     """The program that gets `setup` and `run` after -c, and its options; none: bash."""
     requires: str | None = None

@@ -31,8 +31,13 @@ PROGRAMS = {
     "refuses": "echo up; exec sleep 600",
     "late": "echo up",
     "full": WRITES,
+    "contained": "echo up",
 }
-KEYS = {"late": {"setup": LATE_SETUP}, "refuses": {"timeouts": {"setup": "8s"}}}
+KEYS = {
+    "late": {"setup": LATE_SETUP},
+    "contained": {"image": "train:1"},
+    "refuses": {"timeouts": {"setup": "8s"}},
+}
 BEFORE = {"refuses": "refuses ssh"}
 MEANWHILE = {"killed": "killed", "hangs": "hangs", "cut-off": "cut off", "full": "disk full"}
 """Faults of worker 1."""
@@ -66,6 +71,15 @@ def test_a_worker_that_fails_fails_the_job(gang, name, how):
     assert how in failed.reason
     waited = gang.tpuctl("job", "wait", gang.jobs[name])
     assert waited.code == 71, waited.err
+
+
+def test_an_image_is_refused_by_workers_that_cannot_run_it(gang):
+    failed = gang.first_attempt("contained")
+    assert failed.outcome == "failed"
+    assert failed.reason.endswith("pulling the image ended with status 1"), failed.reason
+    why = gang.lines("contained")[0]["text"]
+    assert why.startswith("tpuctl: image train:1: "), why
+    assert "no container engine" in why or "does not answer" in why
 
 
 @pytest.mark.parametrize("name", ["killed", "hangs", "cut-off", "refuses"])

@@ -96,9 +96,23 @@ def secrets(directory: str, _options: Mapping[str, str]) -> int:
     return secret_stage.print_secrets(directory)
 
 
+def image(directory: str, _options: Mapping[str, str]) -> int:
+    """Run the stage `image`; return its exit code."""
+    from tpuctl.agent.job.prepare import container
+
+    return container.pull(directory)
+
+
+def contain(directory: str, options: Mapping[str, str]) -> int:
+    """Run the stage `setup` or `run` in a container; return its exit code."""
+    from tpuctl.agent.job.prepare import container
+
+    return container.contain(directory, options["--stage"], options["--names"].split(","))
+
+
 VERBS = {
     "run": run, "start": start, "stop": stop, "status": status, "watch": watch,
-    "fetch": fetch, "mounts": mounts, "secrets": secrets,
+    "fetch": fetch, "mounts": mounts, "secrets": secrets, "image": image, "contain": contain,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -26,13 +27,13 @@ from tpuctl.agent.job.state.status_file import PROTOCOL, StatusFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from tpuctl.agent.job.objects import ObjectClient
     from tpuctl.agent.job.state.news_pipe import NewsPipe
 
+USER_STAGES = frozenset({"setup", "run"})
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
 STEP_EVERY_S = 1.0
@@ -108,12 +109,19 @@ class AgentRun:
             yield self.resolve_secrets
         if config.get("switch"):
             yield self.arm_switch
+        if config.get("image"):
+            yield lambda: self.stage("image", self.stage_argv("image"))
         if config.get("setup"):
             yield lambda: self.stage("setup", self.line_argv("setup"))
 
     def line_argv(self, name: str) -> list[str]:
         """Return the command of the user's own lines: `setup` or `run`."""
-        return shell_argv(self.config[name], self.config.get("shell") or ())
+        if not self.config.get("image"):
+            return shell_argv(self.config[name], self.config.get("shell") or ())
+        # -E: the user's PYTHON variables are for the program in the container, not for ours.
+        agent = [sys.executable, "-E", "-S", os.path.abspath(sys.argv[0]), "contain"]
+        given = ",".join({**self.config["env"], **self.secrets})
+        return [*agent, self.directory, "--stage", name, "--names", given]
 
     def stage_argv(self, verb: str) -> list[str]:
         """Return the command of a stage of the agent's own: a process, to give its memory back."""
@@ -225,14 +233,27 @@ class AgentRun:
             told = b"".join([stack_dump.SIGABRT_HEADING.encode(), *(self.log.heard or [])])
             self.stacks = self.redaction.redact("".join(child.stacks).encode()) + told
             self.log.heard = None
+        if process.returncode < 0:
+            self.remove_container()
         return process.returncode
+
+    def remove_container(self) -> None:
+        """Remove the run's container, if it has one: what is in there does not end by itself."""
+        if not self.config.get("image"):
+            return
+        from tpuctl.agent.job.prepare import container
+
+        try:
+            container.remove(self.directory)
+        except (OSError, subprocess.SubprocessError) as error:
+            self.log.say(f"the container may still run: {error}")
 
     def spawn(self, name: str, argv: list[str], *, is_private: bool) -> subprocess.Popen[bytes]:
         """Start a stage; `setup` and `run` get the user's environment, secrets too. OSError."""
         workdir = os.path.join(self.directory, "workdir")
         os.makedirs(workdir, exist_ok=True)
         step_file = self.step_file.path
-        if name not in ("setup", "run"):
+        if name not in USER_STAGES:
             ours = children.agent_environment(step_file)
             return children.spawn(argv, self.directory, ours, is_private=is_private)
         given, library = {**self.config["env"], **self.secrets}, self.config["library"]
@@ -311,6 +332,7 @@ class AgentRun:
 
         Goes on for up to a day while the bucket cannot be reached.
         """
+        self.remove_container()
         processes.end_marked([self.directory], LEFTOVERS_S)
         self.uploader.finish()
         is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)

@@ -26,7 +26,7 @@ from tpuctl.models.queued_resource import QueuedResourceState
 CLOSING_S = 40.0
 """Grace, last upload and a little: an agent that takes longer to end is not waited for."""
 REQUEST_FAILED = SliceRefusal("the queued resource FAILED", CapacityError.reason)
-STAGES = {"run": "the program", "mounts": "file_mounts"}
+STAGES = {"run": "the program", "mounts": "file_mounts", "image": "pulling the image"}
 """What people call a stage; the others are called as they are."""
 NEEDED = {"mounts": "file_mounts", "secrets": "secrets"}
 """What an outage may keep from a worker; a refusal is the job's own failure."""

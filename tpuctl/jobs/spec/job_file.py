@@ -34,6 +34,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         name=document.get("name"),
         run=document.get("run"),
         setup=setup,
+        image=document.get("image"),
         shell=_shell(document),
         requires=document.get("requires"),
         workdir=workdir,

@@ -98,6 +98,7 @@ def install_input(
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
         "secrets": references_to(record.spec.secrets, SECRET_MANAGER),
         "setup": record.spec.setup,
+        "image": record.spec.image,
         "shell": record.spec.shell,
         "run": record.spec.run,
         "env": program_environment(record, attempt, slot, backends.bucket),

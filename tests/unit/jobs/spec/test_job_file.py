@@ -36,6 +36,7 @@ resources:
 workdir: .
 setup: pip install -r requirements.txt
 shell: bash -euo pipefail
+image: us-docker.pkg.dev/p/train/jax:1.4
 run: python train.py
 envs: {EPOCHS: 3, DATA: gs://$BUCKET/digits, TEAM: }
 secrets:
@@ -72,6 +73,7 @@ def test_every_field(tmp_path):
         run="python train.py",
         setup="pip install -r requirements.txt",
         shell=("bash", "-euo", "pipefail"),
+        image="us-docker.pkg.dev/p/train/jax:1.4",
         requires="numpy-core",
         workdir=str(tmp_path),
         envs={"EPOCHS": "3", "DATA": "gs://my-bucket/digits", "TEAM": "vision"},
