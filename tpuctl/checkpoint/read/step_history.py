@@ -88,6 +88,14 @@ class CheckpointStep:
         return any(entry.key == layout.pin_key(self.step) for entry in self.entries)
 
     @property
+    def lacks_files(self) -> bool:
+        """Whether a file that its COMMIT names is not there: it may come when it is copied."""
+        if self.commit is None or self.commit.step != self.step:
+            return False
+        listed = {entry.key for entry in self.entries}
+        return any(stored.path not in listed for stored in self.commit.objects)
+
+    @property
     def reason(self) -> str:
         """Why a run does not go on from it; an empty text when a run could."""
         if self.committed is None:

@@ -110,7 +110,8 @@ class _Leader:
                 reading = self._read_on_all_workers(candidate)
             except IntegrityError as error:
                 skipped.append((candidate.step, str(error)))
-                mark_bad(self._run.store, candidate, str(error), self._run.fence)
+                if not candidate.lacks_files:  # it may be whole when a copy has come to its end
+                    mark_bad(self._run.store, candidate, str(error), self._run.fence)
                 continue
             fence = -1 if candidate.commit is None else candidate.commit.fence
             found = restored(candidate, reading, skipped)

@@ -130,6 +130,18 @@ def test_a_copy_without_its_commit_is_no_step_and_one_that_lacks_a_file_is_corru
     assert states(copied) == [(10, "CORRUPT"), (20, "PARTIAL")]
 
 
+def test_a_copy_that_is_still_on_its_way_is_not_condemned(original, tmp_path):
+    """Most tools copy COMMIT first: its name comes before those of the files."""
+    there = tmp_path / "there"
+    (there / COMMIT).parent.mkdir(parents=True)
+    shutil.copy(original / COMMIT, there / COMMIT)
+    with pytest.raises(NoCheckpointError, match="missing"):
+        Run(there, 2).restore()
+    copy(original / COMMIT.split("/")[0], there / COMMIT.split("/")[0])
+    assert states(there) == [(20, "UNVERIFIED")]
+    assert same(Run(there, 3).restore().tree, tree(20))
+
+
 def test_a_flipped_bit_in_a_copy_is_found_by_who_reads_it(copied):
     data = bytearray((copied / SHARD).read_bytes())
     data[-1] ^= 1
