@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -15,8 +16,15 @@ def make_durable(directory: Path, mode: int = 0o777) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory and those above it, which their owner alone may enter; raises OSError."""
+    """Make a directory and those above it, which their owner alone may enter; raises OSError.
+
+    One of ours that others may enter is closed to them, but not HOME nor a shared one like /tmp.
+    """
     make_durable(directory, 0o700)
+    found = directory.stat()
+    is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
+    if found.st_mode & 0o077 and is_ours and directory != Path(os.environ.get("HOME", "/")):
+        directory.chmod(0o700)
 
 
 def sync_directory(directory: Path) -> None:

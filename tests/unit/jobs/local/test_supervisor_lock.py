@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -128,3 +129,13 @@ def test_a_seat_whose_file_was_scribbled_on_can_still_be_taken(tmp_path):
     assert not supervisor_lock.is_locked(tmp_path, "here")
     with supervisor_lock.hold(tmp_path, "here"):
         assert supervisor_lock.holder_pid(tmp_path, "here") == os.getpid()
+
+
+def test_a_directory_that_was_left_open_is_closed_and_a_shared_one_is_not(tmp_path):
+    for name, before, after in (("state", 0o755, 0o700), ("shared", 0o1777, 0o1777)):
+        directory = tmp_path / name
+        directory.mkdir()
+        directory.chmod(before)
+        os.close(supervisor_lock.open_private(directory / "lock", os.O_RDWR))
+        assert stat.S_IMODE(directory.stat().st_mode) == after
+        assert stat.S_IMODE((directory / "lock").stat().st_mode) == 0o600
