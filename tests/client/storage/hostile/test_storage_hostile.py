@@ -144,8 +144,12 @@ def test_no_protocol_but_http_is_spoken(shut):
     assert status(reply) == 200
 
 
-LOOPBACKS = {"0100007F", "0000000000000000FFFF00000100007F"}
-"""127.0.0.1 and ::ffff:127.0.0.1, as Linux writes them."""
+LOOPBACKS = {
+    "0100007F",
+    "0000000000000000FFFF00000100007F",
+    "00000000000000000000000001000000",
+}
+"""127.0.0.1, ::ffff:127.0.0.1 and ::1, as Linux writes them."""
 
 
 def listening():

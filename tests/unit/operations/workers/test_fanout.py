@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from tpuctl.api.ssh import worker_connections
+from tpuctl.models.node import Worker
 from tpuctl.models.operation import CommandResult
 from tpuctl.operations.remote.fanout import AT_ONCE, WorkerReach, run_on_each, run_on_reach
 
-WORKERS = range(AT_ONCE + 6)
+WORKERS = tuple(Worker(worker_id, "") for worker_id in range(AT_ONCE + 6))
 REACH = WorkerReach(None, None, None, WORKERS)
 
 
@@ -23,7 +24,7 @@ class Open:
 
     async def open(self, node, worker):
         shell = Open()
-        shell.worker_id = worker
+        shell.worker_id = worker.worker_id
         return shell
 
     async def __aenter__(self):
@@ -49,7 +50,7 @@ def test_a_command_that_waits_for_all_workers_runs_on_all(open_doors):
         async with asyncio.timeout(20):
             return await run_on_each(REACH, meet)
 
-    assert [one.worker_id for one in asyncio.run(run())] == list(WORKERS)
+    assert [one.worker_id for one in asyncio.run(run())] == [worker.worker_id for worker in WORKERS]
 
 
 def test_so_many_copies_go_on_at_a_time(open_doors):
