@@ -49,9 +49,11 @@ def plan_view(plan: JobPlan) -> DetailView:
     number = "" if spec.resources.num_slices == 1 else f"{spec.resources.num_slices} x "
     where = f"on node {job.node}" if job.node else str(spec.resources.provisioning)
     location = plan.bucket_location or "not known"
+    types = list(dict.fromkeys(place.accelerator_type for place in job.places))
+    types = types or [job.accelerator_type]
     fields = [
-        ("slices", f"{number}{job.accelerator_type} {where}"),
-        ("price", f"{_price(job.usd_per_hour)} while READY"),
+        ("slices", f"{number}{' or '.join(types)} {where}"),
+        ("price", f"{'at most ' * (len(types) > 1)}{_price(job.usd_per_hour)} while READY"),
         ("at most", _most(plan)),
         ("bucket", f"gs://{plan.bucket} in {location}"),
         ("upload", f"{plan.files} files, {size_text(plan.size_bytes)}"),

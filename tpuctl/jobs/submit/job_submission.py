@@ -98,6 +98,10 @@ def draft_record(
             hint="run: tpuctl context list",
         )
     place = placement.place_job(spec, node, backends.zone, submitter.regions)
+    for kind in place.left_out:
+        submitter.say(
+            f"{kind} is left out: no zone near the bucket offers it; name resources.zones"
+        )
     for line in address_check.check_addresses(backends, spec, place.places):
         submitter.say(line)
     shared_checkpoints.refuse_shared_checkpoints(backends.store, spec)

@@ -24,6 +24,8 @@ class Placement:
     """Of all slices, in the dearest of the places; None where no price is listed."""
     places: tuple[Place, ...] = ()
     """Every slice that may be asked for, in the order of the job file; none for a given node."""
+    left_out: tuple[str, ...] = ()
+    """The alternatives that are not offered near the bucket, where the job file names no zones."""
 
 
 def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[str]) -> Placement:
@@ -67,15 +69,30 @@ def _own_slices(spec: JobSpec, zone: str, regions: Collection[str]) -> Placement
             "the job file has no resources.accelerators",
             hint="add it, or run the job on an existing slice: --node NAME",
         )
+    left_out = _not_near(wanted, zone, regions)
+    kinds = [kind for kind in wanted.types if kind not in left_out]
     places = tuple(
         _place(spec, kind, each, regions)
-        for kind in wanted.types
+        for kind in kinds
         for each in _zones(kind, wanted, zone, regions)
     )
     _check_prices(places, spec.search.max_usd_per_hour)
     usd = max((place.usd_per_hour for place in places if place.usd_per_hour), default=None)
     zones = tuple(dict.fromkeys(place.zone for place in places))
-    return Placement(wanted.accelerators, wanted.zones or zones, usd, places)
+    return Placement(kinds[0], wanted.zones or zones, usd, places, left_out)
+
+
+def _not_near(wanted: Resources, zone: str, regions: Collection[str]) -> tuple[str, ...]:
+    """Alternatives that are not offered where others are; none when that is true of all."""
+    if wanted.zones or not wanted.alternatives:
+        return ()
+    near = {zone.rpartition("-")[0], *regions}
+    far = tuple(
+        kind
+        for kind in wanted.types
+        if near.isdisjoint(other.rpartition("-")[0] for other in catalog.zones_of(kind))
+    )
+    return far if len(far) < len(wanted.types) else ()
 
 
 def _place(spec: JobSpec, kind: str, zone: str, regions: Collection[str]) -> Place:

@@ -41,6 +41,12 @@ def test_without_a_list_it_runs_beside_its_bucket(zone, regions, zones):
     assert placed(zone, regions).zones == zones
 
 
+def test_an_alternative_that_is_not_offered_near_the_bucket_is_left_out():
+    found = placed(regions=("us-west4",), accelerators="v6e-16", alternatives=("v5litepod-16",))
+    assert (found.accelerator_type, found.left_out) == ("v5litepod-16", ("v6e-16",))
+    assert {place.accelerator_type for place in found.places} == {"v5litepod-16"}
+
+
 def test_the_list_of_the_job_file_counts():
     assert placed(regions=("us-west4",), zones=("us-west1-c",)).zones == ("us-west1-c",)
 
