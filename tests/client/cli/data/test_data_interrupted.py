@@ -43,6 +43,24 @@ def test_what_the_disk_says_comes_before_any_checksum(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "tree"]
 
 
+def test_a_pull_that_does_not_fit_is_refused_before_a_byte_is_written(
+    tpuctl, three_files, tmp_path, monkeypatch
+):
+    tpuctl("data", "push", str(three_files), f"{BUCKET}/set")
+    needed_bytes = sum(path.stat().st_size for path in three_files.rglob("*") if path.is_file())
+    for free_bytes, code in ((needed_bytes - 1, 60), (needed_bytes, 0)):
+        monkeypatch.setattr(atomic_files.TargetDirectory, "free_bytes", lambda _, n=free_bytes: n)
+        result = tpuctl("data", "pull", f"{BUCKET}/set", str(tmp_path / "back"))
+        assert result.code == code, result.err
+        if code:
+            amount = f"{needed_bytes / MIB:,.1f} MiB"
+            assert result.err.splitlines()[-2:] == [
+                f"error: cannot write {tmp_path}/back: {amount} are needed and {amount} are free",
+                "hint: make room, or pull to another disk",
+            ]
+            assert list((tmp_path / "back").iterdir()) == []
+
+
 def test_a_full_disk_is_one_file_s_matter_when_others_arrive(
     tpuctl, three_files, tmp_path, monkeypatch
 ):

@@ -57,6 +57,19 @@ class TargetDirectory:
         finally:
             os.close(current)
 
+    def free_bytes(self) -> int:
+        """How much a user may still write to the file system of the directory."""
+        found = os.fstatvfs(self._descriptor)
+        return found.f_bavail * found.f_frsize
+
+    def kept_bytes(self, name: str, version: str) -> int:
+        """How much of the disk the unfinished file of that name and version has already."""
+        directory, _, base = name.rpartition("/")
+        temporary = target_tree.unfinished_name(base, version)
+        with contextlib.suppress(OSError, LocalIOError), self.directory(directory) as parent:
+            return os.stat(temporary, dir_fd=parent, follow_symlinks=False).st_blocks * 512
+        return 0
+
     def changed(self, directory: str, unfinished: str = "") -> None:
         """Note a directory to sync, and a prefix of unfinished names to remove from it."""
         with self._turn:

@@ -31,18 +31,43 @@ from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_ou
 from tpuctl.store.crc32c_combine import combine_crc32c
 from tpuctl.store.gcs.bulk import BulkBucket
 
+MIB = 1024**2
 _JOURNAL_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) ([0-9a-f]{8})")
 """A line of the journal: where a range starts and ends, and its CRC32C."""
 
 
 def pull(plan: TransferPlan, bulk: BulkBucket) -> Iterator[TransferEvent]:
-    """Fetch the objects of a plan; one that changed since is an error of its transfer."""
+    """Fetch the objects of a plan; one that changed since is an error of its transfer.
+
+    Raises LocalIOError before a byte is written, when there is less space than they need.
+    """
     if not plan.to_send:
         return
     with TargetDirectory(plan.root) as target, ExitStack() as open_files:
+        _check_space(plan, target)
         with closing(carry_out(_units(plan, target, bulk, open_files))) as events:
             yield from events
         target.sync()
+
+
+def _check_space(plan: TransferPlan, target: TargetDirectory) -> None:
+    """Compare what the objects need, beyond what earlier attempts left of them, with what is free.
+
+    A file that is replaced stays until the new one is whole.
+    """
+    free_bytes = target.free_bytes()
+    if plan.size_bytes <= free_bytes:
+        return
+    needed_bytes = sum(
+        max(0, planned.size_bytes - target.kept_bytes(planned.name, str(planned.generation)))
+        for planned in plan.to_send
+    )
+    if needed_bytes > free_bytes:
+        raise LocalIOError(
+            f"cannot write {plan.root}: {needed_bytes / MIB:,.1f} MiB are needed and "
+            f"{free_bytes / MIB:,.1f} MiB are free",
+            hint="make room, or pull to another disk",
+        )
 
 
 def delete_files(plan: TransferPlan) -> Iterator[TransferEvent]:
