@@ -13,6 +13,7 @@ class Reply:
 
     status: int
     document: Mapping[str, Any]
+    retry_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,12 @@ class RestApi:
                 found = reply.json()
             except ValueError:
                 found = None
+            retry_after = str(reply.headers.get("Retry-After", ""))
             if isinstance(found, dict):
-                return Reply(reply.status_code, found)
+                return Reply(reply.status_code, found, retry_after)
             if reply.ok:  # somebody in between, such as a hotel's login page
                 raise ConnectionError(f"{self.endpoint} answers, but not in JSON")
-            return Reply(reply.status_code, {})
+            return Reply(reply.status_code, {}, retry_after)
 
     def close(self) -> None:
         """Close the connections."""

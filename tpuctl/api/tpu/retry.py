@@ -11,7 +11,9 @@ from typing import TypeVar
 
 from grpc import RpcError, StatusCode
 
+from tpuctl.api.tpu.rpc_errors import asked_pause_of
 from tpuctl.network_policy import (
+    LONGEST_ASKED_PAUSE_S,
     TPU_CHANGE_ONCE,
     TPU_DELETION,
     TPU_READ,
@@ -55,7 +57,9 @@ def call_with_retries(
     sleep: Callable[[float], None],
     random: Random,
 ) -> T | None:
-    """Call with the attempt's deadline; wait with full jitter between attempts.
+    """Call with the attempt's deadline; wait between attempts, with full jitter.
+
+    What the service asks for is waited at least, up to LONGEST_ASKED_PAUSE_S.
 
     None when a repeated deletion finds nothing left to delete.
     """
@@ -68,5 +72,6 @@ def call_with_retries(
                 return None
             if status not in TRANSIENT or attempt == policy.attempts:
                 raise
-        sleep(jittered_pause_s(attempt, random=random))
+            asked_s = min(LONGEST_ASKED_PAUSE_S, asked_pause_of(error))
+        sleep(asked_s + jittered_pause_s(attempt, random=random))
     return None

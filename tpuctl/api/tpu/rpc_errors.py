@@ -10,6 +10,7 @@ from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import CallSubject
 from tpuctl.errors import OutcomeUnknownError
 from tpuctl.models.operation import Status
+from tpuctl.network_policy import asked_pause_s
 
 AMBIGUOUS = frozenset(
     {
@@ -27,8 +28,9 @@ DETAILS_KEY = "grpc-status-details-bin"
 class HttpError(RpcError):
     """An HTTP reply that is an error, in the form of a gRPC error: retried and translated alike."""
 
-    def __init__(self, code: StatusCode, status: Status) -> None:
+    def __init__(self, code: StatusCode, status: Status, retry_after: str = "") -> None:
         super().__init__(status.message)
+        self.retry_after = retry_after
         self._code = code
         self.status = status
 
@@ -62,22 +64,51 @@ def status_of(error: RpcError) -> Status:
         return error.status
     code = error.code()
     message = error.details() or code.name
-    trailers: Any = getattr(error, "trailing_metadata", tuple)() or ()
-    packed = next((value for key, value in trailers if key == DETAILS_KEY), b"")
+    packed = _packed_details(error)
     number = int(code.value[0])
     return _with_error_info(number, message, packed) if packed else Status(number, message)
 
 
-def _with_error_info(code: int, message: str, packed: bytes) -> Status:
-    from google.protobuf.message import DecodeError
-    from google.rpc import error_details_pb2, status_pb2
+def asked_pause_of(error: RpcError) -> float:
+    """The seconds that the service asks to wait: a Retry-After header, or RetryInfo; else 0.
 
-    info = error_details_pb2.ErrorInfo()
+    https://cloud.google.com/apis/design/errors#error_details
+    """
+    if isinstance(error, HttpError):
+        return asked_pause_s(error.retry_after)
+    packed = _packed_details(error)
+    if not packed:
+        return 0.0
+    from google.rpc import error_details_pb2
+
+    info = error_details_pb2.RetryInfo()
+    if not _unpack(packed, info):
+        return 0.0
+    delay_s: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+    return max(0.0, delay_s)
+
+
+def _packed_details(error: RpcError) -> bytes:
+    trailers: Any = getattr(error, "trailing_metadata", tuple)() or ()
+    return next((value for key, value in trailers if key == DETAILS_KEY), b"")
+
+
+def _unpack(packed: bytes, message: Any) -> bool:
+    """Fill a message with the first detail of its kind; returns whether there is one."""
+    from google.protobuf.message import DecodeError
+    from google.rpc import status_pb2
+
     try:
         details: Any = status_pb2.Status.FromString(packed).details
-        found = any(each.Unpack(info) for each in details)
+        return any(each.Unpack(message) for each in details)
     except DecodeError:
-        found = False
-    if not found:
+        return False
+
+
+def _with_error_info(code: int, message: str, packed: bytes) -> Status:
+    from google.rpc import error_details_pb2
+
+    info = error_details_pb2.ErrorInfo()
+    if not _unpack(packed, info):
         return Status(code, message)
     return Status(code, message, info.reason, dict(info.metadata))

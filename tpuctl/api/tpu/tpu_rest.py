@@ -124,7 +124,7 @@ class TpuRest:
             message = str(error) or type(error).__name__
             raise HttpError(lost, Status(lost.value[0], message)) from error
         if reply.status >= FIRST_ERROR_STATUS:
-            raise refusal(reply.status, reply.document)
+            raise refusal(reply.status, reply.document, reply.retry_after)
         return reply.document
 
 
@@ -136,7 +136,7 @@ def _operation(document: Mapping[str, Any]) -> Operation:
     return decode.operation(found)
 
 
-def refusal(http_status: int, document: Mapping[str, Any]) -> HttpError:
+def refusal(http_status: int, document: Mapping[str, Any], retry_after: str = "") -> HttpError:
     """The error that the body of an HTTP reply describes, as every Google API words it."""
     error = document.get("error")
     error = error if isinstance(error, Mapping) else {}
@@ -148,4 +148,5 @@ def refusal(http_status: int, document: Mapping[str, Any]) -> HttpError:
     info = next((each for each in details if each.get("@type") == ERROR_INFO), {})
     message = str(error.get("message") or f"HTTP status {http_status}")
     metadata = {str(key): str(value) for key, value in (info.get("metadata") or {}).items()}
-    return HttpError(code, Status(code.value[0], message, str(info.get("reason", "")), metadata))
+    status = Status(code.value[0], message, str(info.get("reason", "")), metadata)
+    return HttpError(code, status, retry_after)

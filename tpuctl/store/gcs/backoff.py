@@ -7,7 +7,6 @@ https://cloud.google.com/storage/docs/retry-strategy
 
 from __future__ import annotations
 
-import email.utils
 import itertools
 import ssl
 import sys
@@ -18,7 +17,7 @@ from typing import TypeVar
 import requests
 import urllib3.exceptions
 
-from tpuctl.network_policy import TransferPolicy, jittered_pause_s
+from tpuctl.network_policy import TransferPolicy, asked_pause_s, jittered_pause_s
 
 T = TypeVar("T")
 
@@ -69,7 +68,7 @@ class Backoff:
         """Pause before the next attempt; raises the error when there must not be one."""
         if not is_transient(error):
             raise error
-        pause_s = _asked_pause_s(error) + jittered_pause_s(next(self._numbers))
+        pause_s = asked_pause_s(_retry_after(error)) + jittered_pause_s(next(self._numbers))
         if self._now() + pause_s > self._deadline_s:
             raise error
         self._sleep(pause_s)
@@ -99,14 +98,7 @@ def _is_of_certificate(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _asked_pause_s(error: Exception) -> float:
-    """The seconds that a Retry-After header asks for, as a number or a date; else 0."""
-    response = getattr(error, "response", None)
-    text = getattr(response, "headers", {}).get("Retry-After", "")
-    if text.isdecimal():
-        return float(text)
-    try:
-        date = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return 0.0
-    return max(0.0, date.timestamp() - time.time())
+def _retry_after(error: Exception) -> str:
+    """The Retry-After header of a refusal, or nothing."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    return str(headers.get("Retry-After", ""))

@@ -4,10 +4,12 @@ from random import Random
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-from tpuctl.api.tpu import retry
-from tpuctl.api.tpu.rpc_errors import translate_errors
+from tpuctl.api.tpu import retry, tpu_rest
+from tpuctl.api.tpu.rpc_errors import DETAILS_KEY, translate_errors
 from tpuctl.errors import (
     CapacityError,
     ConflictError,
@@ -18,7 +20,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.network_policy import LONGEST_PAUSE_S, TPU_READ
+from tpuctl.network_policy import LONGEST_ASKED_PAUSE_S, LONGEST_PAUSE_S, TPU_READ
 
 
 class Refused(grpc.RpcError):
@@ -52,6 +54,48 @@ def test_a_read_is_repeated_after_growing_pauses_with_jitter():
     assert found == "reply"
     assert len(pauses) == 4
     assert all(0 <= pause <= LONGEST_PAUSE_S for pause in pauses)
+
+
+class Asking(Refused):
+    """A refusal that says how long to wait, by RetryInfo."""
+
+    def __init__(self, delay):
+        super().__init__(StatusCode.UNAVAILABLE)
+        self.delay = delay
+
+    def trailing_metadata(self):
+        status = status_pb2.Status()
+        status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=self.delay))
+        return ((DETAILS_KEY, status.SerializeToString()),)
+
+
+def http_refusal(retry_after):
+    return tpu_rest.refusal(503, {"error": {"status": "UNAVAILABLE"}}, retry_after)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "least_s"),
+    [
+        (Asking(Duration(seconds=7, nanos=500_000_000)), 7.5),
+        (Asking(Duration(seconds=86_400)), LONGEST_ASKED_PAUSE_S),
+        (Asking(Duration(seconds=-5)), 0.0),
+        (http_refusal("7"), 7.0),
+        (http_refusal("Fri, 31 Dec 2999 23:59:59 GMT"), LONGEST_ASKED_PAUSE_S),
+        (http_refusal("soon"), 0.0),
+        (http_refusal(""), 0.0),
+    ],
+)
+def test_the_service_says_how_long_to_wait_within_bounds(refusal, least_s):
+    answers, pauses = [refusal], []
+
+    def call(_deadline_s):
+        if answers:
+            raise answers.pop()
+        return "reply"
+
+    assert retry.call_with_retries(call, TPU_READ, sleep=pauses.append, random=Random(1)) == "reply"
+    (pause_s,) = pauses
+    assert least_s <= pause_s <= least_s + LONGEST_PAUSE_S
 
 
 def test_a_change_without_a_request_id_is_sent_once():

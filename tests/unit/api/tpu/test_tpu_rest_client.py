@@ -1,7 +1,7 @@
 """Flex-start goes as JSON, with the retries and the errors of every other call."""
 
 from random import Random
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -112,6 +112,8 @@ def test_a_lost_answer_leaves_the_outcome_unknown():
 
 class Page(SimpleNamespace):
     """What requests gives for a page that is not JSON."""
+
+    headers = MappingProxyType({})
 
     def __enter__(self):
         return self
