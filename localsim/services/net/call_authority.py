@@ -6,7 +6,7 @@ it (HTTP/2, RFC 9113). They pass as they are, but a call for another host gets o
 
 from collections.abc import Collection
 
-from localsim.services.net.hpack import HpackDecoder, HpackError
+from hpack import Decoder, HPACKError
 
 FOREIGN = "localsim-foreign-authority"
 """The header that such a call gets; whoever sends it is refused as well."""
@@ -28,7 +28,7 @@ class AuthorityMarker:
     def __init__(self, hosts: Collection[str]) -> None:
         """`hosts` are the values of `:authority` that are this server's."""
         self._hosts = frozenset(host.encode() for host in hosts)
-        self._decoder = HpackDecoder()
+        self._decoder = Decoder()
         self._block = b""
         self._waiting = bytearray()
         """A beginning that decides nothing yet."""
@@ -96,8 +96,8 @@ class AuthorityMarker:
             return frame
         block, self._block = self._block, b""
         try:
-            fields = self._decoder.decode(block)
-        except HpackError as error:
+            fields = self._decoder.decode(block, raw=True)
+        except HPACKError as error:
             raise ConnectionAbortedError(str(error)) from error
         if all(value in self._hosts for name, value in fields if name == b":authority"):
             return frame

@@ -1,91 +1,13 @@
-"""Header fields of HTTP/2, read on their way to a server: RFC 7541's own examples, and calls."""
+"""Calls that name another host, found in the bytes of HTTP/2 on their way to a server."""
 
 import pytest
 
 from localsim.services.net.call_authority import FOREIGN, AuthorityMarker
-from localsim.services.net.hpack import HpackDecoder, HpackError
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, CONTINUATION = 0, 1, 9
 END_HEADERS, PADDED, PRIORITY = 4, 8, 32
 OWN = "localhost:80"
-
-GET = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")]
-THIRD = [
-    (":method", "GET"),
-    (":scheme", "https"),
-    (":path", "/index.html"),
-    (":authority", "www.example.com"),
-    ("custom-key", "custom-value"),
-]
-
-
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        (
-            "828684410f7777772e6578616d706c652e636f6d",
-            "828684be58086e6f2d6361636865",
-            "828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565",
-        ),
-        (
-            "828684418cf1e3c2e5f23a6ba0ab90f4ff",
-            "828684be5886a8eb10649cbf",
-            "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf",
-        ),
-    ],
-    ids=["C.3", "C.4 (Huffman)"],
-)
-def test_the_requests_of_the_standard(blocks):
-    decoder = HpackDecoder()
-    assert [words(decoder, block) for block in blocks] == [
-        GET,
-        [*GET, ("cache-control", "no-cache")],
-        THIRD,
-    ]
-
-
-def test_what_no_longer_fits_into_the_table_is_forgotten():
-    """RFC 7541, C.5, begins with a table of 256 bytes, which the first block here asks for."""
-    decoder = HpackDecoder()
-    first = (
-        "3fe1014803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a32"
-        "31"
-        "20474d546e1768747470733a2f2f7777772e6578616d706c652e636f6d"
-    )  # fmt: skip
-    assert words(decoder, first)[0] == (":status", "302")
-    assert words(decoder, "4803333037c1c0bf") == [
-        (":status", "307"),
-        ("cache-control", "private"),
-        ("date", "Mon, 21 Oct 2013 20:13:21 GMT"),
-        ("location", "https://www.example.com"),
-    ]
-    with pytest.raises(HpackError, match="an index of no header field"):
-        decoder.decode(b"\xc2")  # `:status: 302` was the oldest
-
-
-@pytest.mark.parametrize(
-    ("block", "cause"),
-    [
-        ("80", "an index of no header field"),
-        ("be", "an index of no header field"),
-        ("ffffffffffff0f", "a number that is too large"),
-        ("418c", "ends too early"),
-        ("41", "ends too early"),
-        ("410f77", "ends too early"),
-        ("4184ffffffff", "a string with its end in the middle"),
-        ("418100", "a string that ends in the middle of a letter"),
-        ("4182ffff", "a string that ends in the middle of a letter"),
-        ("3fe21f", "a table of header fields that is too large"),
-    ],
-)
-def test_what_nobody_can_read(block, cause):
-    with pytest.raises(HpackError, match=cause):
-        HpackDecoder().decode(bytes.fromhex(block))
-
-
-def words(decoder, block):
-    return [(name.decode(), value.decode()) for name, value in decoder.decode(bytes.fromhex(block))]
 
 
 def literal(name, value):
