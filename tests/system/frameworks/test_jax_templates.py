@@ -120,6 +120,7 @@ def leaves(tree: object) -> list:
     return [leaf for name in sorted(tree) for leaf in leaves(tree[name])]
 
 
+@MATRIX
 @pytest.mark.parametrize("lab", ["namespace"], indirect=True)
 def test_the_transformer_learns_on_a_mesh_of_all_devices(lab, tmp_path):
     lab.node("two", 2)

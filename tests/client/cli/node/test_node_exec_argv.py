@@ -1,4 +1,4 @@
-"""Any argv arrives byte by byte: 500 of them, through one connection to a worker."""
+"""Any argv arrives byte by byte: 250 of them, through one connection to a worker."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ async def printed(shell, given):
     return await asyncio.gather(*map(one, given))
 
 
-@settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(argvs)
 def test_argv_arrives_as_it_is(connected, given):
     expected = [(0, "".join(f"{word}\0" for word in ("first", *argv)).encode()) for argv in given]
