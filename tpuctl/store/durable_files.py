@@ -176,7 +176,8 @@ class ChecksumFiles:
     def read(self, key: str, generation: int) -> str | None:
         """The checksum of that generation, when it was written by a store."""
         try:
-            words = self._path(key).read_text("ascii").split()
+            with open(self._path(key), "rb", buffering=0) as file:  # noqa: PTH123 (see _path)
+                words = file.read().decode("ascii").split()
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
             return None
         return words[1] if len(words) == 2 and words[0] == str(generation) else None

@@ -18,6 +18,7 @@ from tpuctl.checkpoint.format.manifest import decode, decode_commit, encode
 from tpuctl.checkpoint.format.record_cache import RecordCache, read_record
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.checkpoint.read import copied_steps
+from tpuctl.checkpoint.read.block_reader import reader_threads
 from tpuctl.checkpoint.read.lineage import (
     NO_FENCE,
     NO_STEP,
@@ -39,8 +40,8 @@ RESTORABLE = (COMPLETE, UNVERIFIED)
 
 NO_RUN = 0
 """In place of a fence in BAD: somebody found it who looked."""
-_MANY, _READERS = 8, 8
-"""From so many COMMITs on so many are read at once."""
+_MANY = 8
+"""From so many COMMITs on several are read at once."""
 _RUNS = (layout.RUN, layout.ROLLBACK)
 _WRITTEN = (layout.ROLLBACK, layout.SHARD, layout.DONE)
 """What only a run writes that has said from where it goes on."""
@@ -139,16 +140,21 @@ class History:
 
 
 def read_history(
-    store: Store, records: RecordCache | None = None, origins: Mapping[int, Origin] | None = None
+    store: Store,
+    records: RecordCache | None = None,
+    origins: Mapping[int, Origin] | None = None,
+    *,
+    listed: Sequence[Entry] | None = None,
 ) -> History:
     """List the directory and read the small records that `records` does not have.
 
     Of a COMMIT the head is read: `read_manifest` reads all of it. `origins` are those that the
-    caller knows, by the fence of the run: its own, whose ROLLBACK may be damaged. Raises
-    PreconditionError when a record is of another schema.
+    caller knows, by the fence of the run: its own, whose ROLLBACK may be damaged. `listed` is what
+    the caller has listed of the whole directory. Raises PreconditionError when a record is of
+    another schema.
     """
     records = records or RecordCache()
-    entries = tuple(store.list())
+    entries = tuple(store.list() if listed is None else listed)
     records.forget_all_but(entries)
     named = [
         (entry, name) for entry in entries if (name := layout.parse_key(entry.key)) is not None
@@ -218,7 +224,7 @@ def _read_ahead(store: Store, records: RecordCache, commits: Sequence[Entry]) ->
         with contextlib.suppress(NotFoundError, IntegrityError):
             records.read_commit(store, entry)
 
-    parallel_map(read, commits, threads=_READERS)
+    parallel_map(read, commits, threads=reader_threads(store))
 
 
 def _step(

@@ -5,14 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.read import step_info
 from tpuctl.checkpoint.read.step_history import CheckpointStep, History, read_history
 from tpuctl.errors import NoCheckpointError, NotFoundError, UsageError
-from tpuctl.jobs import client
-from tpuctl.models.job import JobRecord
 from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.step_view import (
@@ -23,6 +21,9 @@ from tpuctl.operations.checkpoints.step_view import (
 )
 from tpuctl.operations.stage.plan.names import split_url
 from tpuctl.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tpuctl.models.job import JobRecord
 
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
 
@@ -124,12 +125,13 @@ class DirectorySurvey:
 def survey_directory(place: CheckpointLocation) -> DirectorySurvey:
     """List a directory; NotFoundError when no checkpoint is in it."""
     store = place.store
-    history = read_history(store)
+    listed = tuple(store.list())
+    history = read_history(store, listed=listed)
     result = DirectorySurvey(
         place,
         history,
         [OwnStep(_own_view(step), store, step) for step in history.steps],
-        foreign_steps.find_foreign_steps(place.url, place.open_store),
+        foreign_steps.find_foreign_steps(place.url, place.open_store, listed=listed),
     )
     if not result.steps:
         raise NotFoundError(f"no checkpoint is in {place.url}", hint=_not_found_hint(store))
@@ -219,6 +221,8 @@ def resolve_directory(
     )
     if not has_jobs():
         raise nowhere
+    from tpuctl.jobs import client  # all that jobs are made of: a directory needs nothing of it
+
     try:
         job = client.describe(open_bucket(), text)
     except NotFoundError as error:
@@ -226,7 +230,7 @@ def resolve_directory(
     return replace(job_directory(job, open_bucket), job=text)
 
 
-def job_directory(job: JobRecord, open_bucket: StoreOpener) -> CheckpointLocation:
+def job_directory(job: "JobRecord", open_bucket: StoreOpener) -> CheckpointLocation:
     """The directory that a job saves to; UsageError when that is not in a bucket."""
     checkpoints = job.spec.checkpoints
     if checkpoints is None:

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from tpuctl.checkpoint import Checkpointer
 from tpuctl.operations.checkpoints.foreign import foreign_steps
+from tpuctl.operations.checkpoints.survey import CheckpointLocation, survey_directory
 from tpuctl.store import open_store
 from unit.operations.checkpoints.stored_checkpoints import DATA, STEPS, in_bucket, in_directory
 
@@ -164,6 +166,16 @@ def test_our_own_steps_and_strangers_are_left_alone():
     store.put_if_absent("logs/train.txt", b"x")
     store.put_if_absent("tensors/", b"")
     assert [each.name for each in views(store)] == ["step-100"]
+
+
+def test_one_listing_tells_of_all_steps_whoever_wrote_them():
+    store = in_bucket("orbax")
+    with Checkpointer(store, 0, 1, fence=1) as checkpointer:
+        checkpointer.save(400, {"w": 1}, wait=True)
+    del store.requests[:]
+    survey = survey_directory(CheckpointLocation(store.url, lambda _: store))
+    assert [each.handle for each in survey.views] == ["100", "200", "300", "400"]
+    assert [each.key for each in store.requests if each.verb == "list"] == [""]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tpuctl.operations.checkpoints.foreign.step_folder import (
     THREADS,
     FolderStatus,
     StepFolder,
-    list_entries,
+    without_folders,
 )
 from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState, StepView
 from tpuctl.operations.stage.plan.names import UNFINISHED
@@ -100,14 +100,19 @@ def pin_key(name: str) -> str:
 
 
 def find_foreign_steps(
-    url: str, open_store: Callable[[str], Store], known: Sequence[ForeignStep] = ()
+    url: str,
+    open_store: Callable[[str], Store],
+    known: Sequence[ForeignStep] = (),
+    *,
+    listed: Sequence[Entry] | None = None,
 ) -> list[ForeignStep]:
     """The steps of other frameworks in a directory, oldest first, or the one that it is.
 
-    A step of `known` whose objects did not change is not read again.
+    A step of `known` whose objects did not change is not read again. `listed` is what the caller
+    has listed of the whole directory.
     """
     store = open_store(url)
-    entries = list_entries(store, "")
+    entries = without_folders(store.list() if listed is None else listed)
     folders = _folders(store, entries)
     if _is_a_step(store.url, entries, has_steps=bool(folders)):
         parent, _, name = store.url.rpartition("/")

@@ -1,7 +1,7 @@
 """One folder of a checkpoint directory, and its objects by their path in it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,7 @@ class StepFolder:
 
     def relist(self) -> "StepFolder":
         """The folder as it is now."""
-        entries = list_entries(self.store, self.prefix)
+        entries = without_folders(self.store.list(self.prefix))
         return replace(self, files={each.key.removeprefix(self.prefix): each for each in entries})
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
@@ -73,9 +73,9 @@ class StepFolder:
         return value
 
 
-def list_entries(store: Store, prefix: str) -> list[Entry]:
-    """The objects with a prefix, without those that some tools put for empty directories."""
-    return [each for each in store.list(prefix) if not each.key.endswith("/")]
+def without_folders(listed: Iterable[Entry]) -> list[Entry]:
+    """What was listed, without the objects that some tools put for empty directories."""
+    return [each for each in listed if not each.key.endswith("/")]
 
 
 @dataclass(frozen=True)
