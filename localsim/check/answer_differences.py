@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-REDACTED = "redacted"
-_OWN = frozenset({"id", "ipAddress", "externalIp", "nextPageToken"})
+REDACTED = frozenset({"redacted", "redacted@example.com"})
+_OWN = frozenset({"id", "cidrBlock", "ipAddress", "externalIp", "nextPageToken"})
 """Fields whose value says only which resource this is."""
 _SUBSTITUTIONS = (
     (re.compile(r"projects/[^/\s'\"]+"), "projects/<project>"),
@@ -15,13 +15,14 @@ _SUBSTITUTIONS = (
     (re.compile(r"\d{1,3}(\.\d{1,3}){3}"), "<address>"),
     (re.compile(r"\[EID: 0x[0-9a-f]+\]"), "[EID: <id>]"),
     (re.compile(r"service-\d+@"), "service-<number>@"),
+    (re.compile(r"\b\d+-compute@"), "<number>-compute@"),
     (re.compile(r"t1v-n-[0-9a-f]+-w-"), "t1v-n-<id>-w-"),
 )
 
 
 def differences(recorded: Any, found: Any, path: str = "") -> Iterator[str]:
     """One line for each place where `found` is not what was recorded."""
-    if recorded == REDACTED and isinstance(found, str):
+    if isinstance(recorded, str) and recorded in REDACTED and isinstance(found, str):
         return
     if isinstance(recorded, Mapping) and isinstance(found, Mapping):
         yield from _in_mappings(recorded, found, path)

@@ -25,8 +25,9 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"projects/\d+"), f"projects/{PROJECT_NUMBER}"),
     (re.compile(r"projects/(?!\d)[^/\s'\"?]+"), f"projects/{PROJECT}"),
     (re.compile(r"\bservice-\d+@"), f"service-{PROJECT_NUMBER}@"),
+    (re.compile(r"\b\d+-compute@"), f"{PROJECT_NUMBER}-compute@"),
     (
-        re.compile(r"(?<![\w.+-])(?!service-\d+@)[\w.+-]+(?:@|%40)[\w-]+(\.[\w-]+)+"),
+        re.compile(r"(?<![\w.+-])(?!service-\d+@|\d+-compute@)[\w.+-]+(?:@|%40)[\w-]+(\.[\w-]+)+"),
         f"{REDACTED}@example.com",
     ),
     (re.compile(r"\b((?:resource|in|for) project )(?!\d)[\w-]+"), rf"\1{PROJECT}"),

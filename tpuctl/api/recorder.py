@@ -63,11 +63,33 @@ class RecordedRest(RestApi):
         return reply
 
 
+def response_document(message: Any) -> dict[str, Any]:
+    """A response in JSON; of a part whose class is not installed, its type alone.
+
+    Google's operations carry google.cloud.common.OperationMetadata, which few packages have.
+    """
+    try:
+        document: dict[str, Any] = MessageToDict(message)
+    except TypeError:
+        known = type(message)()
+        known.CopyFrom(message)
+        parts = {field.name: value for field, value in message.ListFields() if _is_any(field)}
+        for name in parts:
+            known.ClearField(name)
+        types = {name: {"@type": part.type_url} for name, part in parts.items()}
+        document = {**MessageToDict(known), **types}
+    return document
+
+
+def _is_any(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.full_name == "google.protobuf.Any"
+
+
 def _outcome(call: Any) -> dict[str, Any]:
     """The answer or the refusal; nothing of a call that was never made, as for want of a token."""
     error = call.exception()
     if error is None:
-        return {"response": MessageToDict(call.result())}
+        return {"response": response_document(call.result())}
     if not isinstance(error, grpc.RpcError):
         return {}
     code: Any = error

@@ -11,6 +11,7 @@ from localsim.cloud.model.events import BootSlice, DestroySlice, NoticeMaintenan
 from localsim.cloud.model.nodes import Health, Node, NodeEvent, NodeSpec, NodeState, Symptom
 from localsim.cloud.model.operations import Operation, Verb
 from localsim.cloud.model.resource_names import zone_of
+from localsim.cloud.nodes.node_defaults import complete_spec
 from localsim.cloud.scenario.distributions import draw_amount
 from localsim.cloud.state import external_addresses, node_faults, operation_lifecycle, subnets
 from localsim.cloud.state.state import State
@@ -203,7 +204,7 @@ def _new(state: State, name: str, spec: NodeSpec, now_s: float) -> Node:
     return Node(
         name=name,
         id=state.random(name).getrandbits(62),
-        spec=spec,
+        spec=complete_spec(state, name, spec),
         state=NodeState.CREATING,
         create_time_s=now_s,
         addresses=subnets.new_addresses(state, zone_of(name), spec.kind.workers),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from localsim.cloud.model.cloud_errors import Code, Failure, invalid
-from localsim.cloud.model.nodes import Node
+from localsim.cloud.model.nodes import Health, Node
 from localsim.cloud.model.operations import Operation, Verb, operation_name
 from localsim.cloud.model.queued_resources import QueuedResource
 from localsim.cloud.model.records import encode
@@ -54,9 +54,15 @@ def find_repeated(
 def succeed(
     state: State, name: str, now_s: float, result: Node | QueuedResource | None = None
 ) -> None:
-    """End an operation with its result; a deletion has none."""
+    """End an operation with its result; a deletion has none.
+
+    The node of a creation has no health yet, as in a recording of Google's answers
+    (k8s-config-connector, mockgcp/mocktpu).
+    """
     operation = state.operations.find(name)
     if operation is not None:
+        if operation.verb == Verb.CREATE and isinstance(result, Node):
+            result = replace(result, health=Health.HEALTH_UNSPECIFIED)
         state.operations.put(
             replace(
                 operation,

@@ -5,14 +5,15 @@ As in every subnet of Google, the first two and the last two addresses are not g
 scenario may make a subnet smaller.
 """
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
 from localsim.cloud.model.quota_pools import region_of
 from localsim.cloud.state.state import State
 
 FIRST_SUBNET = int(IPv4Address("10.128.0.0"))
-SUBNET_ADDRESSES = 1 << 16
+PREFIX = 16
+SUBNET_ADDRESSES = 1 << (32 - PREFIX)
 RESERVED_FIRST = 2
 USABLE = SUBNET_ADDRESSES - 4
 _MET = "subnets"
@@ -34,6 +35,11 @@ def new_addresses(state: State, zone: str, count: int) -> tuple[str, ...]:
         if address not in state.nodes_by_address:
             addresses.append(address)
     return tuple(addresses)
+
+
+def block_of(address: str) -> str:
+    """The CIDR block of the subnet that an internal address belongs to."""
+    return str(IPv4Network(f"{address}/{PREFIX}", strict=False))
 
 
 def require_room(state: State, parent: str, count: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from google.longrunning.operations_pb2 import ListOperationsResponse, Operation
 from google.protobuf import json_format
 
 from localsim.cloud.model.cloud_errors import CloudError, Code, precondition, unimplemented
@@ -124,7 +125,21 @@ async def _called(
         use_integers_for_enums=form.enums_as_numbers,
         descriptor_pool=REST_MESSAGES[route.method.version].pool,
     )
+    if isinstance(reply, Operation):
+        _show_unfinished([document])
+    elif isinstance(reply, ListOperationsResponse):
+        _show_unfinished(document.get("operations", ()))
     return _json_reply(apply_mask(document, mask), form)
+
+
+def _show_unfinished(operations: Iterable[dict[str, Any]]) -> None:
+    """Say `"done": false` of operations that run, as Google does though it is the default.
+
+    Source: "For reasons unclear, operations emit done: false and cancelRequested: false"
+    (k8s-config-connector, tests/e2e/normalize.go, on recordings of Google's answers).
+    """
+    for operation in operations:
+        operation.setdefault("done", False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,15 @@ def load_types(package: str, module: str) -> ModuleType:
 class Messages:
     """The message classes of one package, by name: `messages["QueuedResource.Tpu"]`."""
 
-    def __init__(self, package: str, pool: DescriptorPool) -> None:
-        """The classes that a pool of descriptors has under the package, `google.cloud.tpu.v2`."""
+    def __init__(self, package: str, pool: DescriptorPool, operation_metadata: str = "") -> None:
+        """The classes that a pool of descriptors has under the package, `google.cloud.tpu.v2`.
+
+        `operation_metadata` is the full name of that message where it is not the package's own.
+        """
         self.version = package.rpartition(".")[2]
         self.package = package
         self.pool = pool
+        self._operation_metadata = operation_metadata or f"{package}.OperationMetadata"
         self._classes: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -49,6 +53,12 @@ class Messages:
             descriptor = self.pool.FindMessageTypeByName(f"{self.package}.{name}")
             kind = self._classes[name] = message_factory.GetMessageClass(descriptor)
         return kind
+
+    @property
+    def operation_metadata(self) -> Any:
+        """The class of what operations say of themselves."""
+        found = self.pool.FindMessageTypeByName(self._operation_metadata)
+        return message_factory.GetMessageClass(found)
 
     def get(self, name: str) -> Any:
         """The class of that name, or None."""

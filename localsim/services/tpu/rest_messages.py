@@ -24,6 +24,10 @@ from tpuctl import catalog
 FIRST_NUMBER = 100_000
 """REST has no field numbers; these only have to be free."""
 
+OPERATION_METADATA = "google.cloud.common.OperationMetadata"
+"""The message that a recording of Google's REST answers has in operations (k8s-config-connector,
+mockgcp/mocktpu); Google's gRPC clients know the one of their own package."""
+
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 _STRUCT = "google.protobuf.Struct"
 _MODELS = ("PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATION_BOUND")
@@ -76,7 +80,25 @@ def _messages(version: str) -> Messages:
     for needed in (*original.dependencies, empty_pb2.DESCRIPTOR, struct_pb2.DESCRIPTOR):
         _add(needed, pool, added)
     pool.Add(file)
-    return Messages(original.package, pool)
+    pool.Add(_operation_metadata(original))
+    return Messages(original.package, pool, OPERATION_METADATA)
+
+
+def _operation_metadata(original: FileDescriptor) -> FileDescriptorProto:
+    """What operations say of themselves over REST: the fields of the API's own message.
+
+    A flag that is false is shown as well.
+    """
+    package, _, name = OPERATION_METADATA.rpartition(".")
+    file = FileDescriptorProto(name="common_operation_metadata.proto", package=package)
+    file.syntax = "proto3"
+    file.dependency.extend(each.name for each in original.dependencies)
+    message = file.message_type.add()
+    original.message_types_by_name[name].CopyToProto(message)
+    (flag,) = (field for field in message.field if field.name == "cancel_requested")
+    message.field.remove(flag)
+    add_field(message, flag.number, flag.name, "bool?", package)
+    return file
 
 
 def _add(file: FileDescriptor, pool: DescriptorPool, added: set[str]) -> None:

@@ -21,6 +21,7 @@ from localsim.cloud.model.queued_resources import (
     RequestState,
     Tier,
 )
+from localsim.cloud.state import subnets
 from localsim.cloud.supply.reservations import Reservation
 from localsim.services.tpu.message_fields import Fields, Given, build_message, fields_of
 from localsim.services.tpu.proto_messages import Messages
@@ -94,7 +95,7 @@ class TpuViews:
         """A google.longrunning.Operation, with metadata and result of this version."""
         message = operations_pb2.Operation(name=operation.name, done=operation.is_done)
         metadata = {**fields_of(operation), "api_version": self.messages.version}
-        message.metadata.Pack(self._message("OperationMetadata", metadata))
+        message.metadata.Pack(build_message(self.messages.operation_metadata, metadata))
         if operation.failure is not None:
             message.error.CopyFrom(build_message(type(message.error), operation.failure))
         elif operation.node is not None:
@@ -153,9 +154,15 @@ def _node_fields(node: Node) -> Fields:
     return {
         **_node_spec_fields(node.spec),
         **fields_of(node),
+        "cidr_block": node.spec.cidr_block or _subnet(node),
+        "shielded_instance_config": {"enable_secure_boot": node.spec.enable_secure_boot},
         "network_endpoints": _endpoints(node),
         "upcoming_maintenance": node.maintenance and _maintenance(node.maintenance),
     }
+
+
+def _subnet(node: Node) -> str:
+    return subnets.block_of(node.addresses[0]) if node.addresses else ""
 
 
 def _node_spec_fields(spec: NodeSpec) -> Fields:

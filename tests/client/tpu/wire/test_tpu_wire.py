@@ -80,7 +80,7 @@ def test_over_rest_an_operation_speaks_the_version_of_the_path(service, client, 
     operation = client.create_node(parent=ZONE, node_id="a", node=tpu_v2.Node(**SIZE))
     service.advance(5)
     _, found = service.send("GET", f"/{version}/{operation.operation.name}")
-    assert found["metadata"]["@type"].endswith(f"/google.cloud.tpu.{version}.OperationMetadata")
+    assert found["metadata"]["@type"].endswith("/google.cloud.common.OperationMetadata")
     assert found["metadata"]["apiVersion"] == version
     assert found["response"]["@type"].endswith(f"/google.cloud.tpu.{version}.Node")
     assert found["response"]["apiVersion"] == {"v2": "V2", "v2alpha1": "V2_ALPHA1"}[version]
