@@ -156,13 +156,18 @@ class QueuedResourceSpec:
         return self.reserved or bool(self.reservation_name) or bound
 
     def with_tier(self, spec: NodeSpec) -> NodeSpec:
-        """The spec of a node of the request with the request's tier in its scheduling."""
+        """The spec of a node of the request with the request's tier in its scheduling.
+
+        A node that asks to be preemptible is so, unless the request is for spot.
+        """
+        is_spot = self.tier is Tier.SPOT or self.provisioning_model == "SPOT"
+        asks = self.tier is Tier.BEST_EFFORT or spec.scheduling.preemptible
         return replace(
             spec,
             scheduling=replace(
                 spec.scheduling,
-                spot=self.tier is Tier.SPOT or self.provisioning_model == "SPOT",
-                preemptible=self.tier is Tier.BEST_EFFORT,
+                spot=is_spot,
+                preemptible=asks and not is_spot,
                 reserved=self.is_reserved,
                 reservation_name=self.reservation_name,
             ),

@@ -29,7 +29,8 @@ def checked_spec(name: str, spec: QueuedResourceSpec, now_s: float) -> QueuedRes
     if wanted.parent not in ("", parent):
         raise invalid(f"The node spec's parent must be '{parent}'.")
     scheduling = wanted.spec.scheduling
-    if scheduling.can_be_preempted or scheduling.reserved or scheduling.reservation_name:
+    # Google's sample CreateSpotQueuedResource (java-docs-samples) says so on the node alone.
+    if scheduling.spot or scheduling.reserved or scheduling.reservation_name:
         raise invalid("The tier belongs to the queued resource, not to its node.")
     _check_tier(spec)
     _check_model(spec)

@@ -62,8 +62,10 @@ def _fill_field(
         inner = getattr(message, field.name)
         inner.SetInParent()
         yield from fill_message(inner, value, path)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
+    elif isinstance(value, list | Mapping):
+        # One object is a list of one: ImplicitMessageList in the tests of protobuf's converter,
+        # protostream_objectwriter_test.cc, by which Google's front end reads JSON.
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
             yield from fill_message(getattr(message, field.name).add(), item, f"{path}[{index}]")
     else:
         yield from _fill_leaf(message, field, value, path)

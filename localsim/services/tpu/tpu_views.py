@@ -249,12 +249,16 @@ def _requested(wanted: RequestedNode) -> Fields:
 
 
 def _queueing(queueing: QueueingPolicy) -> Fields:
+    """The fields of a queueing policy; a duration comes back as the moment that it means.
+
+    Google's sample `queued_resources_create_time_bound` shows so of `valid_until_duration`, and its
+    test against the real service asserts it (python-docs-samples, tpu/test_queued_resources.py).
+    """
     after_s, until_s = queueing.after_s, queueing.until_s
-    if queueing.duration_s is not None:
-        return {f"{queueing.form}_s": queueing.duration_s}
-    if queueing.form == "valid_interval":
-        return {queueing.form: {"start_time_s": after_s, "end_time_s": until_s}}
-    return {f"{queueing.form}_s": after_s if queueing.form == "valid_after_time" else until_s}
+    form = queueing.form.replace("_duration", "_time")
+    if form == "valid_interval":
+        return {form: {"start_time_s": after_s, "end_time_s": until_s}}
+    return {f"{form}_s": after_s if form == "valid_after_time" else until_s}
 
 
 def _state(request: QueuedResource) -> Fields:

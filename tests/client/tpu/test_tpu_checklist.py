@@ -13,6 +13,7 @@ from client.tpu.examples import (
     filing,
     make_active,
     make_node,
+    node,
     node_request,
     slices,
     state_of,
@@ -108,6 +109,8 @@ def test_a_request_that_waits_too_long_fails(door, service):
     service.behave(capacity={"us-west4-a": {"v5litepod-16": 0}})
     policy = {"valid_until_duration": timedelta(hours=1)}
     door.call("CreateQueuedResource", filing(queueing_policy=policy))
+    found = door.call("GetQueuedResource", {"name": REQUEST}).queueing_policy
+    assert found.valid_until_time.timestamp() == START_S + HOUR_S
     service.advance(HOUR_S / 2)
     assert state_of(door)[0] == "WAITING_FOR_RESOURCES"
     service.advance(HOUR_S)
@@ -121,6 +124,19 @@ def test_a_request_does_not_begin_before_its_time(door, service):
     assert state_of(door)[0] in ("ACCEPTED", "WAITING_FOR_RESOURCES")
     service.advance(HOUR_S)
     assert state_of(door)[0] == "ACTIVE"
+
+
+@pytest.mark.parametrize(("tier", "shown"), [({}, (True, False)), ({"spot": {}}, (False, True))])
+def test_a_node_of_a_request_may_ask_to_be_preemptible(service, open_doors, tier, shown):
+    door = open_doors["v2-grpc"]
+    wanted = filing(**tier)
+    wanted["queued_resource"]["tpu"]["node_spec"][0]["node"] = node(
+        scheduling_config={"preemptible": True}
+    )
+    door.call("CreateQueuedResource", wanted)
+    service.advance(60)
+    scheduling = door.call("GetNode", {"name": NODE}).scheduling_config
+    assert (scheduling.preemptible, scheduling.spot) == shown
 
 
 def test_a_reservation_may_be_any_of_the_project(door, service):

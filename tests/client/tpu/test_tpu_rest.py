@@ -78,6 +78,13 @@ def test_a_queued_resource(service):
     assert service.send("DELETE", f"{path}/q?force=true")[0] == 200
 
 
+def test_one_object_is_a_list_of_one(service):
+    body = {"tpu": {"nodeSpec": {"parent": ZONE, "nodeId": "a", "node": NODE}}}
+    path = f"/v2/{ZONE}/queuedResources"
+    assert service.send("POST", f"{path}?queuedResourceId=q", body)[0] == 200
+    assert len(service.send("GET", f"{path}/q")[1]["tpu"]["nodeSpec"]) == 1
+
+
 def test_locations_and_offers(service):
     _, found = service.send("GET", "/v2/projects/demo/locations")
     assert {"name": ZONE, "locationId": "us-west4-a"} in found["locations"]
