@@ -125,6 +125,9 @@ def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str,
     """The variables that point programs on workers at the simulator."""
     host = LOOPBACK if hosts.vpc is None else API_ADDRESS
     return {
+        # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
+        "GOOGLE_CLOUD_PROJECT": PROJECT,
+        "GCSFS_DEFAULT_PROJECT": PROJECT,
         "STORAGE_EMULATOR_HOST": f"http://{host}:{chosen['storage']}",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{host}:{chosen['tpu_rest']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"http://{host}:{chosen['neighbours']}/",

@@ -1,5 +1,6 @@
 """The refusals of the simulated cloud, as gRPC and HTTP spell them, with the same details."""
 
+import re
 import sqlite3
 import sys
 import traceback
@@ -39,6 +40,7 @@ HTTP_STATUS = {
     Code.UNAUTHENTICATED: 401,
 }
 
+_REPEATS = re.compile(r"\b(gcloud|gsutil)/")
 _INTERNAL = "Internal error encountered."
 
 
@@ -95,6 +97,16 @@ def refusing_handler(error: CloudError) -> Any:
         await abort_call(context, error)
 
     return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def final_status(status: int, user_agent: str) -> int:
+    """The HTTP status for a client: gcloud and gsutil get 405 where others get 501.
+
+    They repeat for half a minute what is answered 500 or more (apitools, base/py/http_wrapper.py,
+    CheckResponse), which helps nobody whose method is not there.
+    """
+    is_absent = status == HTTP_STATUS[Code.UNIMPLEMENTED]
+    return 405 if is_absent and _REPEATS.search(user_agent) else status
 
 
 def http_error(error: CloudError) -> tuple[int, dict[str, Any]]:

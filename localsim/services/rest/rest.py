@@ -16,6 +16,7 @@ from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import (
     FieldViolation,
     MalformedRequestError,
+    final_status,
     http_error,
     refusal,
 )
@@ -203,9 +204,8 @@ def _route(version: str, method: Method) -> RestRoute:
 
 def _refused(http: web.Request, error: CloudError) -> web.Response:
     status, document = http_error(error)
-    return _json_reply(
-        document, _ReplyFormat(pretty=http.query.get("prettyPrint") != "false"), status
-    )
+    form = _ReplyFormat(pretty=http.query.get("prettyPrint") != "false")
+    return _json_reply(document, form, final_status(status, http.headers.get("User-Agent", "")))
 
 
 def _refuse_legacy_creation(verb: str, path: str) -> None:

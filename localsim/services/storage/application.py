@@ -8,10 +8,11 @@ from aiohttp.typedefs import Middleware
 from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
+from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
 from localsim.services.storage.wire.fields import reply_fields
-from localsim.services.storage.wire.inner_requests import unfold_query
+from localsim.services.storage.wire.inner_requests import complete_path, unfold_query
 from localsim.services.storage.wire.json_errors import error_response, missing_parameter, refusal
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
@@ -46,10 +47,13 @@ def application(
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
             is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])
             worded = xml_error_response if is_xml else error_response
-            return worded(refusal(error))
+            refused = refusal(error)
+            refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
+            return worded(refused)
 
+    first = (complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
-    app = web.Application(middlewares=(unfold_query, *middlewares), client_max_size=MAX_JSON_BYTES)
+    app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
     return app

@@ -42,7 +42,8 @@ _ASKED: Mapping[str, Sequence[str]] = {
 def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
     """The permissions that a request needs, such as `storage.objects.get`.
 
-    None are needed for a request that is no method of the API, which is refused elsewhere.
+    None are needed for a request that is no method of the API or that only Google has: it is
+    refused elsewhere, as not implemented.
     """
     path, _, query = raw_path.partition("?")
     route: StorageRoute | XmlRoute | None
@@ -51,7 +52,9 @@ def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
         route = storage_xml.find_xml_route(verb, path, parameters)
     else:
         route, _ = find_route(verb, path) or (None, {})
-    return () if route is None else _ASKED.get(route.name, (route.name,))
+    if route is None or (isinstance(route, StorageRoute) and route.is_absent):
+        return ()
+    return _ASKED.get(route.name, (route.name,))
 
 
 def permission_denied(email: str, permission: str) -> CloudError:

@@ -31,6 +31,8 @@ class StorageRoute:
     method: str
     pattern: re.Pattern[str]
     handler: Handler
+    is_absent: bool = False
+    """Whether only Google has the method."""
 
 
 def _route(name: str, http: str, handler: Handler | None = None) -> StorageRoute:
@@ -44,7 +46,9 @@ def _route(name: str, http: str, handler: Handler | None = None) -> StorageRoute
 
     method, template = http.split(" ")
     pattern = _NAME_IN_TEMPLATE.sub(r"(?P<\1>[^/]*)", template)
-    return StorageRoute(name, method, re.compile(pattern), handler or refuse)
+    return StorageRoute(
+        name, method, re.compile(pattern), handler or refuse, is_absent=handler is None
+    )
 
 
 _BUCKETS = "/storage/v1/b"

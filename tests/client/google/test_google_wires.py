@@ -205,6 +205,20 @@ def test_the_xml_api_asks_for_permissions_in_its_own_words(cloud, verb, path, pe
     assert f"does not have {permission} access" in reply.text
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/storage/v1/b/local-bucket/folders", "storage.folders"),
+        ("/storage/v1/b/local-bucket/nothing", "GET /storage/v1/b/local-bucket/nothing"),
+    ],
+)
+def test_what_is_absent_says_so_to_everybody_with_a_token(cloud, path, named):
+    nobody = f"Bearer {token(cloud, 'nobody')}"
+    reply = rest(cloud, "GET", path, nobody, base="storage")
+    assert reply.status_code == 501
+    assert named in reply.text
+
+
 def test_what_an_account_may_do_can_be_asked(cloud):
     base = cloud.line["google"]["token"].removesuffix("/token")
     wanted = {"permissions": ["tpu.nodes.list", "tpu.nodes.create"]}

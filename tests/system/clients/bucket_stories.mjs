@@ -1,6 +1,6 @@
 // Google's client of Cloud Storage for Node.js, as anybody would write it.
 //
-// Usage: node bucket_stories.mjs ENDPOINT; one line of JSON per story on stdout: name, "ok" or what went wrong.
+// Usage: node bucket_stories.mjs [ENDPOINT], else STORAGE_EMULATOR_HOST; one line of JSON per story on stdout: name, "ok" or what went wrong.
 
 import assert from 'node:assert';
 import {randomBytes} from 'node:crypto';
@@ -11,7 +11,7 @@ import {join} from 'node:path';
 
 const {Storage} = createRequire(`${process.cwd()}/`)('@google-cloud/storage');
 const [apiEndpoint] = process.argv.slice(2);
-const storage = new Storage({apiEndpoint, projectId: 'p'});
+const storage = new Storage({...(apiEndpoint && {apiEndpoint}), projectId: 'p'});
 const bucket = storage.bucket('node-box');
 const scratch = mkdtempSync(join(tmpdir(), 'node-storage-'));
 process.on('exit', () => rmSync(scratch, {recursive: true, force: true}));

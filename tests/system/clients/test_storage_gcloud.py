@@ -41,6 +41,11 @@ def test_a_bucket_from_make_to_delete(gcloud):
     gcloud("rm", "-r", "gs://gcloud-made").ok()
 
 
+def test_what_is_not_there_is_named_at_once(gcloud):
+    refused = gcloud("folders", "list", "gs://any-bucket")  # gcloud repeats a 5xx for 30 s
+    assert "HTTPError 405: storage.folders is not implemented by localsim" in refused.err
+
+
 def test_a_second_rsync_copies_nothing(gcloud, bucket, tmp_path):
     source = tree(tmp_path / "source")
     first = gcloud("rsync", "-r", str(source), f"gs://{bucket.name}/t")

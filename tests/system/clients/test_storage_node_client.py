@@ -1,6 +1,7 @@
 """Google's storage client for Node.js, unmodified, against the service."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,11 +22,14 @@ pytestmark = [
 ]
 
 
-def test_every_story_ends_well(tmp_path):
+@pytest.mark.parametrize("pointed_by", ["option", "environment"])
+def test_every_story_ends_well(tmp_path, pointed_by):
     with running(tmp_path) as service:
+        by_option = pointed_by == "option"
         done = subprocess.run(
-            [NODE, str(STORIES), service.url],
+            [NODE, str(STORIES), *([service.url] if by_option else [])],
             cwd=FOLDER,
+            env=os.environ | ({} if by_option else {"STORAGE_EMULATOR_HOST": service.url}),
             capture_output=True,
             text=True,
             timeout=60,

@@ -46,10 +46,11 @@ def test_the_line_says_how_workers_are_kept_apart(vpc_cloud: Cloud):
 def test_storage_answers_where_the_environment_says(vpc_cloud: Cloud, on_worker):
     url = f"http://10.127.0.1:{port(vpc_cloud, 'storage')}"
     shown = on_worker(
-        "echo $STORAGE_EMULATOR_HOST; curl -s $STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket"
+        "echo $STORAGE_EMULATOR_HOST $GOOGLE_CLOUD_PROJECT $GCSFS_DEFAULT_PROJECT; "
+        "curl -s $STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket"
     )
     first, _, bucket = shown.partition("\n")
-    assert first == url
+    assert first == f"{url} local-project local-project"
     assert json.loads(bucket)["name"] == "local-bucket"
 
 

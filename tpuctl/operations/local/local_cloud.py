@@ -170,6 +170,7 @@ def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
         # TensorStore's; without a token it looks for credentials of the machine.
         "TENSORSTORE_GCS_HTTP_URL": line["storage"],
         "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none",
+        "GCSFS_DEFAULT_PROJECT": line["project"],
         # gcsfs would ask over gRPC what kind of bucket it has, for a minute.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         # rclone's remote `local:`.

@@ -1,4 +1,4 @@
-"""Requests within requests: the calls of a batch, and a GET whose query is too long for a URL.
+"""Requests that stand for others: calls of a batch, a GET with a long query, a path without base.
 
 Google's client behind gcloud and gsutil (apitools, `base_api.py`) sends a GET of more than 2,048
 characters as a POST with `X-HTTP-Method-Override: GET` and its query as a form.
@@ -17,6 +17,7 @@ from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, read_all
 
 OVERRIDE = "X-HTTP-Method-Override"
+BASE = "/storage/v1"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_QUERY_BYTES = 64 * 1024
 
@@ -55,13 +56,29 @@ def inner_request(
 
 
 @web.middleware
+async def complete_path(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Serve `/b…` as `/storage/v1/b…`, and the slash behind the collection when a bucket is made.
+
+    Google's client for Node.js takes STORAGE_EMULATOR_HOST for the whole base URL (`baseUrl` in
+    nodejs-storage, src/storage.ts). No bucket is meant: a name has three characters or more.
+    """
+    path, mark, query = request.raw_path.partition("?")
+    full = f"{BASE}{path}" if path == "/b" or path.startswith("/b/") else path
+    if request.method == "POST" and full == f"{BASE}/b/":
+        full = full.rstrip("/")
+    if full != path:
+        request = request.clone(rel_url=URL(f"{full}{mark}{query}", encoded=True))
+    return await handler(request)
+
+
+@web.middleware
 async def unfold_query(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Make the GET of such a POST; no other method of a request is ever overridden."""
     is_long_get = (
         request.method == "POST"
         and request.headers.get(OVERRIDE) == "GET"
         and request.content_type == _FORM
-        and request.raw_path.startswith("/storage/v1/")
+        and request.raw_path.startswith(f"{BASE}/")
     )
     if not is_long_get:
         return await handler(request)

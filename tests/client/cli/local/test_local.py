@@ -116,6 +116,8 @@ def test_env_points_other_programs_at_it(running):
     assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU={line['tpu_rest']}/" in exports
     neighbour = f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE={line['compute']}/compute/v1/"
     assert neighbour in exports
+    for variable in ("GOOGLE_CLOUD_PROJECT", "GCSFS_DEFAULT_PROJECT"):
+        assert f"export {variable}=local-project" in exports
 
 
 def test_env_of_a_cloud_that_is_down_says_how_to_start_it(offline):
