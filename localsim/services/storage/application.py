@@ -9,6 +9,7 @@ from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
 from localsim.services.net.wire_errors import final_status
+from localsim.services.storage.body_process import is_taken
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
 from localsim.services.storage.wire.fields import reply_fields
@@ -41,7 +42,7 @@ def application(
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         try:
-            return await _answer(service, request)
+            return _ending(request, await _answer(service, request))
         except ConnectionError:  # the client has gone, nobody reads this
             return web.Response(status=499)
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
@@ -49,14 +50,25 @@ def application(
             worded = xml_error_response if is_xml else error_response
             refused = refusal(error)
             refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
-            return worded(refused)
+            return _ending(request, worded(refused))
+
+    async def end_body_process(_: web.Application) -> None:
+        service.body_process.close()
 
     first = (complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
+    app.on_cleanup.append(end_body_process)
     return app
+
+
+def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """The response, the last one of a connection whose bytes another process has received."""
+    if is_taken(request):
+        response.force_close()
+    return response
 
 
 async def _answer(service: StorageService, request: web.Request) -> web.StreamResponse:

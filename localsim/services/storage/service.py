@@ -16,6 +16,7 @@ from localsim.cloud.objects.buckets.bucket_store import Buckets
 from localsim.cloud.objects.storage_model import StorageError, StoredObject
 from localsim.cloud.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.group_commit import GroupCommit
+from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource
 
@@ -121,6 +122,7 @@ class StorageService:
     turns: UploadLocks
     faults: FaultSource = field(default_factory=FaultSource)
     md5s: Md5Cache = field(default_factory=Md5Cache)
+    body_process: BodyProcess = field(default_factory=BodyProcess)
 
     @property
     def buckets(self) -> Buckets:

@@ -105,7 +105,6 @@ class IncomingBody:
         """
         if not data:
             return None
-        before = self.size_bytes // FLUSH_BYTES
         if self._file is None and self.size_bytes + len(data) > INLINE_BYTES:
             self.create()
         if self._file is None:
@@ -113,8 +112,25 @@ class IncomingBody:
         else:
             with disk_errors():
                 write_all(self._file, data)
-        self.crc32c = extend_crc32c(self.crc32c, data)
-        self.size_bytes += len(data)
+        return self.count(len(data), extend_crc32c(self.crc32c, data))
+
+    @property
+    def until_flush_bytes(self) -> int:
+        """How many bytes may come before a flush begins."""
+        return FLUSH_BYTES - self.size_bytes % FLUSH_BYTES
+
+    def descriptor(self) -> int:
+        """The file at its end, for another process that appends to it; see `count`."""
+        if self._file is None:
+            self.create()
+        assert self._file is not None
+        return self._file.fileno()
+
+    def count(self, size_bytes: int, crc32c: int) -> "Future[None] | None":
+        """Take note of written bytes, and of the checksum with them; returns what `write` does."""
+        before = self.size_bytes // FLUSH_BYTES
+        self.crc32c = crc32c
+        self.size_bytes += size_bytes
         if self._file is None or self.size_bytes // FLUSH_BYTES == before:
             return None
         previous, self._flush = self._flush, self._flusher.submit(self._synchronize)

@@ -21,6 +21,7 @@ from localsim.services.storage.methods.single_uploads import (
     check_size,
     new_object,
     receive_data,
+    receive_large,
     seal_body,
     upload_reply,
 )
@@ -144,7 +145,7 @@ async def _append(service: StorageService, call: StorageCall, upload_id: str, ch
     try:
         _check_total(upload, chunk)
         if chunk.first is not None:
-            work = _receive_chunk(call, upload.body, chunk)
+            work = _receive_chunk(service, call, upload.body, chunk)
             await service.turns.receive(upload_id, work)
     finally:
         try:
@@ -178,7 +179,9 @@ def _check_total(upload: UploadSession, chunk: Chunk) -> None:
         raise invalid(f"Invalid request.  {message}")
 
 
-async def _receive_chunk(call: StorageCall, body: IncomingBody, chunk: Chunk) -> None:
+async def _receive_chunk(
+    service: StorageService, call: StorageCall, body: IncomingBody, chunk: Chunk
+) -> None:
     """Append the bytes that are new: a client may send again what it does not know to be there."""
     first = chunk.first or 0
     known = body.size_bytes - first
@@ -197,6 +200,8 @@ async def _receive_chunk(call: StorageCall, body: IncomingBody, chunk: Chunk) ->
         if chunk.end is not None and first + sent_bytes > chunk.end:
             raise _wrong_size(chunk, sent_bytes)
         await receive_data(body, fresh)
+        if not known:
+            sent_bytes += await receive_large(service, call, body)
     if chunk.end is not None and first + sent_bytes < chunk.end:
         raise _wrong_size(chunk, sent_bytes)
 

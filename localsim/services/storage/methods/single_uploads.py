@@ -17,6 +17,7 @@ from localsim.cloud.objects.storage_model import (
     check_object_name,
     not_implemented,
 )
+from localsim.services.storage.body_process import left_bytes, take_over
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
@@ -35,7 +36,7 @@ async def insert_media(service: StorageService, call: StorageCall) -> web.Stream
     """Write an object whose bytes are the body and whose name is in the query."""
     resource = {"name": required_parameter(call.query, "name")}
     new = new_object(call, resource, call.request.headers.get("Content-Type"))
-    return await _insert(service, call, lambda data: data, lambda: new)
+    return await _insert(service, call, None, lambda: new)
 
 
 async def insert_multipart(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -52,14 +53,19 @@ async def insert_multipart(service: StorageService, call: StorageCall) -> web.St
 async def _insert(
     service: StorageService,
     call: StorageCall,
-    media_of: Callable[[bytes], bytes],
+    media_of: Callable[[bytes], bytes] | None,
     described: Callable[[], NewObject],
 ) -> web.StreamResponse:
-    """Store the media of the body as the object that `described` returns once all has come."""
+    """Store the media of the body as the object that `described` returns once all has come.
+
+    Without `media_of` the body is the media.
+    """
     incoming = service.objects.bodies.receive()
     try:
         async for data in _media(call):
-            await receive_data(incoming, media_of(data))
+            await receive_data(incoming, data if media_of is None else media_of(data))
+            if media_of is None:
+                await receive_large(service, call, incoming)
         new = described()
         body = await seal_body(service, incoming, new.expected)
         stored = await service.commit(service.objects.publish, new, body)
@@ -130,6 +136,18 @@ def _media(call: StorageCall) -> AsyncIterator[bytes]:
     if encoding != "identity":
         raise not_implemented(f"A request with Content-Encoding: {encoding}")
     return call.chunks()
+
+
+async def receive_large(service: StorageService, call: StorageCall, incoming: IncomingBody) -> int:
+    """Let another process receive what is left of the body, when that is much; say how much."""
+    before = incoming.size_bytes
+    if call.effects is not None or not left_bytes(call.request):
+        return 0
+    with take_over(call.request) as (received, client):
+        await receive_data(incoming, received)
+        size_bytes = (call.request.content_length or 0) - call.request.content.total_bytes
+        await service.body_process.receive(client, incoming, size_bytes)
+    return incoming.size_bytes - before
 
 
 async def receive_data(incoming: IncomingBody, data: bytes) -> None:

@@ -17,7 +17,11 @@ from localsim.cloud.objects.storage_model import (
     check_object_name,
 )
 from localsim.services.storage.methods.downloads import send_media
-from localsim.services.storage.methods.single_uploads import receive_data, seal_body
+from localsim.services.storage.methods.single_uploads import (
+    receive_data,
+    receive_large,
+    seal_body,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
 from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
@@ -85,6 +89,7 @@ async def receive_body(
     """The bytes of the request, checked and durable; 400 BadDigest when they are others."""
     async for data in call.chunks():
         await receive_data(incoming, data)
+        await receive_large(service, call, incoming)
     try:
         return await seal_body(service, incoming, expected)
     except StorageError as error:

@@ -1,16 +1,21 @@
 """Resumable uploads, request by request."""
 
+import base64
 import json
 import os
+import signal
 import socket
 from errno import ENOSPC
+from pathlib import Path
 from unittest.mock import Mock
 
+import google_crc32c
 import pytest
 
 from localsim.clock import Clock
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.upload_sessions import UploadSessions
+from localsim.services.storage import receiver
 
 pytest_plugins = ("client.storage.storage_fixtures",)
 
@@ -212,3 +217,77 @@ def test_a_session_nobody_knows_and_one_that_is_too_old(tmp_path):
         assert (late.status, late.reason) == (410, "gone")
         again = service.request("POST", path, b"{}").headers["Location"]
         assert service.request("PUT", again.removeprefix(service.url), b"x").status == 200
+
+
+LARGE = os.urandom(16 * UNIT)
+"""Large enough that another process receives it."""
+
+
+def begin_put(box, session, sent, size_bytes):
+    """A connection on which a request has brought so many of its bytes."""
+    connection = socket.create_connection(("127.0.0.1", box.service.port), timeout=20)
+    head = f"PUT {session} HTTP/1.1\r\nHost: 127.0.0.1:{box.service.port}\r\n"
+    length = f"Content-Length: {size_bytes}\r\nContent-Range: bytes 0-{size_bytes - 1}/*\r\n\r\n"
+    connection.sendall((head + length).encode() + sent)
+    return connection
+
+
+def test_what_another_process_receives_is_the_same(box):
+    session, half = start(box), len(LARGE) // 2
+    first = put(box, session, LARGE[:half], f"bytes 0-{half - 1}/*")
+    assert first.headers["Range"] == f"bytes=0-{half - 1}"
+    assert first.headers["Connection"] == "close"
+    last = put(box, session, LARGE[half:], f"bytes {half}-{len(LARGE) - 1}/{len(LARGE)}")
+    at_once = box.upload("at-once", LARGE)
+    path = f"/{box.name}/by-xml"
+    assert box.request("PUT", path, LARGE).status == 200
+    found = [last.json, at_once.json, box.request("GET", f"{box.objects}/by-xml").json]
+    crc32c = google_crc32c.value(LARGE).to_bytes(4, "big")
+    assert {base64.b64decode(each["crc32c"]) for each in found} == {crc32c}
+    assert box.media("big") == box.media("at-once") == box.media("by-xml") == LARGE
+
+
+def test_the_received_bytes_of_a_client_that_goes_stay(box):
+    session, half = start(box), len(LARGE) // 2
+    with begin_put(box, session, LARGE[:half], len(LARGE)) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+    assert put(box, session, b"", "bytes */*").headers["Range"] == f"bytes=0-{half - 1}"
+    rest = f"bytes {half}-{len(LARGE) - 1}/{len(LARGE)}"
+    assert put(box, session, LARGE[half:], rest).status == 200
+    assert box.media("big") == LARGE
+
+
+def test_a_newcomer_ends_a_large_request_that_waits_for_bytes(box):
+    session = start(box)
+    with begin_put(box, session, LARGE[: 8 * UNIT], len(LARGE)):
+        range_ = put(box, session, b"", "bytes */*").headers["Range"]
+        there = int(range_.rpartition("-")[2]) + 1 if range_ else 0
+        rest = f"bytes {there}-{len(LARGE) - 1}/{len(LARGE)}"
+        assert put(box, session, LARGE[there:], rest).status == 200
+    assert box.media("big") == LARGE
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads /proc")
+def test_another_process_is_started_where_the_first_was_killed(box):
+    assert box.upload("first", LARGE).status == 200
+    children = Path("/proc/self/task").glob("*/children")
+    pids = {int(pid) for each in children for pid in each.read_text("ascii").split()}
+    (pid,) = (each for each in pids if b"receiver.py" in Path(f"/proc/{each}/cmdline").read_bytes())
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert box.upload("second", LARGE).status == 200
+    assert box.media("second") == LARGE
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_full_disk_is_reported_after_all_has_come():
+    client, other_end = socket.socketpair()
+    report, simulator = socket.socketpair()
+    with client, other_end, report, simulator, Path("/dev/full").open("wb", 0) as full:
+        other_end.sendall(b"x" * 1000)
+        outcome = receiver.receive(
+            client, full.fileno(), 1000, 7, report.fileno(), google_crc32c.extend
+        )
+    assert outcome == (0, 7, ENOSPC)
