@@ -151,11 +151,14 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
             if node is not None and node.allows(NodeEvent.STOPPED):
                 node_power.finish_stop(self._state, node_name, self._clock.now())
 
-    def preempt(self, node_name: str, notice_s: float | None) -> None:
-        """Take a READY node away after `notice_s`; None draws the notice, 0 gives none."""
+    def preempt(self, node_name: str, notice_s: float | None) -> float:
+        """Take a READY node away after `notice_s`; None draws the notice, 0 gives none.
+
+        Returns the notice in seconds.
+        """
         with self._state.change():
             name = self._project.resource(node_name, "nodes")
-            node_loss.preempt(self._state, name, notice_s, self._clock.now())
+            return node_loss.preempt(self._state, name, notice_s, self._clock.now())
 
     def running_nodes(self) -> tuple[Node, ...]:
         """The nodes whose workers were up when localsim last ended."""

@@ -177,10 +177,11 @@ def build_controls(parts: Components) -> ControlActions:
     """What the control port can do to these parts."""
     orchestrator, objects = parts.orchestrator, parts.objects
 
-    async def preempt(node: str, zone: str, notice_s: float | None) -> None:
+    async def preempt(node: str, zone: str, notice_s: float | None) -> float:
         name = f"projects/{PROJECT}/locations/{zone}/nodes/{node}"
-        await orchestrator.run(lambda cloud: cloud.preempt(name, notice_s))
+        told_s = await orchestrator.run(lambda cloud: cloud.preempt(name, notice_s))
         await orchestrator.settle()
+        return told_s
 
     async def advance(seconds: float) -> float:
         orchestrator.clock.advance(seconds)

@@ -20,10 +20,14 @@ class ControlApi:
     endpoint: str
     token: str = field(repr=False)
 
-    def preempt(self, node: str, zone: str, notice_s: float | None) -> None:
-        """Take a node away after `notice_s` seconds; None draws the notice from the scenario."""
+    def preempt(self, node: str, zone: str, notice_s: float | None) -> float:
+        """Take a node away after `notice_s` seconds; None draws the notice from the scenario.
+
+        Returns the notice in simulated seconds.
+        """
         try:
-            self._post("/preempt", {"node": node, "zone": zone, "notice_s": notice_s})
+            told = self._post("/preempt", {"node": node, "zone": zone, "notice_s": notice_s})
+            return float(told["notice_s"])
         except (NotFoundError, PreconditionError) as error:
             error.hint = "run: tpuctl node list"
             raise

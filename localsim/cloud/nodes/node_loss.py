@@ -14,8 +14,11 @@ from localsim.cloud.state import operation_lifecycle
 from localsim.cloud.state.state import State
 
 
-def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> None:
-    """Take a node away after `notice_s`; None draws the notice from the scenario."""
+def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> float:
+    """Take a node away after `notice_s`; None draws the notice from the scenario.
+
+    Returns the notice in seconds.
+    """
     node = state.nodes.get(name)
     node.next_state(NodeEvent.PREEMPT)
     if state.agenda.has(Action.PREEMPT_NODE, name):
@@ -24,6 +27,7 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> No
     if wait_s > 0:
         state.events.append(NoticePreemption(node, wait_s))
     state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
+    return wait_s
 
 
 def lose_worker(state: State, name: str, _now_s: float) -> None:

@@ -25,7 +25,8 @@ _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 50
 class ControlActions:
     """The actions of the control port; the server supplies them."""
 
-    preempt: Callable[[str, str, float | None], Awaitable[None]]
+    preempt: Callable[[str, str, float | None], Awaitable[float]]
+    """Returns the notice in seconds."""
     advance: Callable[[float], Awaitable[float]]
     now: Callable[[], float]
     reset: Callable[[], Awaitable[None]]
@@ -95,8 +96,8 @@ async def _advance(controls: ControlActions, request: web.Request) -> dict[str, 
 async def _preempt(controls: ControlActions, request: web.Request) -> dict[str, Any]:
     body = await _read_body(request, "node", "zone", "notice_s")
     notice_s = _seconds_field(body, "notice_s")
-    await controls.preempt(_text_field(body, "node"), _text_field(body, "zone"), notice_s)
-    return {}
+    told_s = await controls.preempt(_text_field(body, "node"), _text_field(body, "zone"), notice_s)
+    return {"notice_s": told_s}
 
 
 async def _reset(controls: ControlActions, _request: web.Request) -> dict[str, Any]:

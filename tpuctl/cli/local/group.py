@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter, methodcaller
 from typing import Annotated, Any, NoReturn
 
@@ -13,6 +14,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.models.duration import parse_duration
+from tpuctl.models.node import Node
 from tpuctl.operations.local import local_cloud, network
 
 app = Noun("The cloud in a box: rehearse everything offline.")
@@ -176,18 +178,29 @@ def preempt(
     ] = None,
     no_notice: Annotated[bool, typer.Option("--no-notice", help="Take it at once.")] = False,
 ) -> None:
-    """Take a node away, as Google does with spot capacity."""
+    """Take a node away, as Google does with spot capacity; in whichever zone it is.
+
+    It says how long the notice is.
+    """
     if notice and no_notice:
         raise UsageError("--notice and --no-notice exclude each other")
     notice_s = 0.0 if no_notice else parse_duration(notice) if notice else None
     context = runtime.context
     control = local_cloud.control_api(_endpoint_line(runtime, context.name))
+    find = None if runtime.shared.zone else partial(_find_anywhere, runtime)
     try:
-        control.preempt(node, context.zone, notice_s)
+        zone, told_s = local_cloud.preempt(control, node, context.zone, notice_s, find)
     except NotFoundError as error:
         error.hint = "a job's slice is named in: tpuctl job describe NAME; all: tpuctl node list"
         raise
-    runtime.output.note(f"node {node!r} is being preempted")
+    told = f"with a notice of {told_s:.1f} s" if told_s else "without a notice"
+    runtime.output.note(f"node {node!r} in {zone} is being preempted {told}")
+
+
+def _find_anywhere(runtime: Runtime, zone: str, name: str) -> Node:
+    from tpuctl.operations.slices import lifecycle
+
+    return lifecycle.find_anywhere(runtime.tpu, zone, name)
 
 
 @app.verb("fault")

@@ -10,11 +10,16 @@ CHECK_WORKERS_HINT = "look: tpuctl node workers {} --check"
 
 
 def accessible_node(runtime: Runtime, name: str) -> Node:
-    """A READY node that lets this user's key in. Raises NotFoundError, PreemptedError."""
+    """A READY node that lets this user's key in, in whichever zone it is unless one is named.
+
+    Raises NotFoundError, UsageError where several zones have the name, and PreemptedError.
+    """
+    from tpuctl.operations.slices import lifecycle
     from tpuctl.operations.workers import access
 
+    find = lifecycle.find if runtime.shared.zone else lifecycle.find_anywhere
     node, runtime.access = access.accessible_node(
-        runtime.tpu, runtime.access, runtime.context.zone, name, runtime.sleep
+        runtime.tpu, runtime.access, runtime.context.zone, name, runtime.sleep, find
     )
     return node
 

@@ -22,11 +22,13 @@ from tpuctl.errors import (
     DeadlineError,
     LocalIOError,
     LockedError,
+    NotFoundError,
     RefusedError,
     TpuctlError,
     UsageError,
     class_by_exit_code,
 )
+from tpuctl.models.node import Node
 
 MARKER = "localsim.json"
 START_S = 30.0
@@ -37,6 +39,8 @@ SCENARIOS = ("plenty", "new-project", "stockout", "spot-storm")
 ISOLATIONS = ("namespace", "process")
 PROVIDES = frozenset({"localsim"})
 """What a job file may require that only a simulated slice has."""
+FindNode = Callable[[str, str], Node]
+"""From a zone and a name to the node that is meant."""
 PROGRAM = (sys.executable, "-P", "-m", "localsim")
 
 
@@ -161,6 +165,22 @@ def control_api(line: Mapping[str, Any]) -> ControlApi:
     """The control port of a running simulator."""
     token = Path(line["state_dir"], "control.token").read_text("ascii")
     return ControlApi(line["control"], token)
+
+
+def preempt(
+    control: ControlApi, node: str, zone: str, notice_s: float | None, find: FindNode | None
+) -> tuple[str, float]:
+    """Preempt a node in the zone, else in the one where `find` finds it.
+
+    Returns the zone and the notice in seconds. Raises NotFoundError, PreconditionError, UsageError.
+    """
+    try:
+        return zone, control.preempt(node, zone, notice_s)
+    except NotFoundError:
+        if find is None:
+            raise
+    zone = find(zone, node).zone
+    return zone, control.preempt(node, zone, notice_s)
 
 
 def client_environment(line: Mapping[str, Any]) -> dict[str, str]:

@@ -70,6 +70,25 @@ def find(
     raise missing_error("node", name, zone, nodes, "tpuctl node list")
 
 
+def find_anywhere(api: TpuApi, zone: str, name: str) -> Node:
+    """The node of that name in the zone, else the only one that any zone has.
+
+    Raises NotFoundError, and UsageError, which names the zones, where several others have it.
+    """
+    try:
+        return api.get_node(zone, name)
+    except NotFoundError:
+        nodes, _ = api.list_nodes()
+    zones = sorted(node.zone for node in nodes if node.name == name)
+    if not zones:
+        raise missing_error("node", name, zone, nodes, "tpuctl node list")
+    if len(zones) > 1:
+        raise UsageError(
+            f"nodes of the name {name!r} are in {', '.join(zones)}", hint=f"add: --zone {zones[0]}"
+        )
+    return api.get_node(zones[0], name)
+
+
 def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
     """The state of each worker's startup script; empty unless the node is READY and reports it."""
     if node.state != NodeState.READY or not startup_script.is_wrapped(node.metadata):

@@ -28,14 +28,24 @@ LOGIN_TIMEOUT_S = 10.0
 YES = "yes"
 
 
+FindNode = Callable[["TpuApi", str, str], Node]
+"""From the API, a zone and a name to the node that is meant."""
+
+
 def accessible_node(
-    api: TpuApi, access: Access, zone: str, name: str, sleep: Callable[[float], None]
+    api: TpuApi,
+    access: Access,
+    zone: str,
+    name: str,
+    sleep: Callable[[float], None],
+    find: FindNode = lifecycle.find,
 ) -> tuple[Node, Access]:
     """A READY node that lets our key in, and the key with the user name that it goes by there.
 
-    Raises NotFoundError, PreconditionError, PreemptedError, PermissionDeniedError.
+    Raises NotFoundError, PreconditionError, PreemptedError, PermissionDeniedError and what `find`
+    raises.
     """
-    node = lifecycle.find(api, zone, name)
+    node = find(api, zone, name)
     lifecycle.require_ready(node)
     if os_login.is_on(node.metadata):
         return node, os_login.with_os_login(access)

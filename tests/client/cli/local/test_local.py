@@ -196,7 +196,8 @@ def test_the_token_of_control_is_not_shown(cloud):
 
 def test_preempt_with_a_notice_warns_first(tpuctl, cloud):
     tpuctl("node", "create", "n1", "-t", "v5litepod-4", "--spot")
-    assert tpuctl("local", "preempt", "n1", "--notice", "20s").code == 0
+    noticed = tpuctl("local", "preempt", "n1", "--notice", "20s")
+    assert noticed.err == "node 'n1' in us-west4-a is being preempted with a notice of 20.0 s\n"
     python = (
         "import os, urllib.request as u; print(u.urlopen(u.Request('http://'"
         " + os.environ['GCE_METADATA_HOST'] + '/computeMetadata/v1/instance/preempted',"
@@ -206,6 +207,21 @@ def test_preempt_with_a_notice_warns_first(tpuctl, cloud):
     assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "READY"
     cloud.control.advance(21)
     assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "PREEMPTED"
+
+
+def test_a_node_is_found_in_whichever_zone_it_is(tpuctl):
+    for zone, node in (("us-west1-c", "n1"), ("us-west1-c", "n2"), ("us-central1-a", "n2")):
+        assert tpuctl("node", "create", node, "-t", "v5litepod-1", "--zone", zone).code == 0
+    assert tpuctl("node", "exec", "n1", "--", "echo", "here").out == "here\n"
+    taken = tpuctl("local", "preempt", "n1", "--no-notice")
+    assert taken.err == "node 'n1' in us-west1-c is being preempted without a notice\n"
+    for argv in (("node", "exec", "n2", "--", "true"), ("local", "preempt", "n2")):
+        refused = tpuctl(*argv)
+        assert (refused.code, refused.err) == (
+            2,
+            "error: nodes of the name 'n2' are in us-central1-a, us-west1-c\n"
+            "hint: add: --zone us-central1-a\n",
+        )
 
 
 def test_preempting_what_is_not_there(tpuctl):
