@@ -14,6 +14,7 @@ from localsim.services.tpu.tpu_methods import Method, rest_methods
 PATH = "/$discovery/rest"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
+DEFAULT_VERSION = "v2"
 _SCALARS: dict[int, dict[str, Any]] = {
     FieldDescriptor.TYPE_STRING: {"type": "string"},
     FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
@@ -33,7 +34,12 @@ _VERBS = {"List": "list", "Get": "get", "Create": "create", "Delete": "delete", 
 
 
 def document(version: str, root: str) -> dict[str, Any]:
-    """The discovery document of one version, served under a URL; raises CloudError."""
+    """The discovery document of one version, served under a URL; raises CloudError.
+
+    Without a version it is that of v2: Ray's and SkyPilot's providers ask for none. Which version
+    Google then answers with is assumed.
+    """
+    version = version or DEFAULT_VERSION
     if version not in REST_MESSAGES:
         raise CloudError(Code.NOT_FOUND, f"The API has no version '{version}'.")
     return {**_described(version), "rootUrl": root, "baseUrl": root}

@@ -20,18 +20,16 @@ from localsim.services.net.wire_errors import (
     http_error,
     refusal,
 )
-from localsim.services.rest import discovery
+from localsim.services.rest import discovery, legacy
 from localsim.services.rest.json_messages import parse_json
 from localsim.services.rest.rest_binding import request_message
 from localsim.services.rest.rest_fields import apply_mask, parse_mask
 from localsim.services.tpu.calls import CloudPort, ConnectionDroppedError, answer_call
 from localsim.services.tpu.rest_messages import REST_MESSAGES
-from localsim.services.tpu.tpu_methods import LOCATIONS, Method, rest_methods
+from localsim.services.tpu.tpu_methods import Method, rest_methods
 
 MOST_BYTES = 4 * 1024 * 1024
 _ABSENT_FORMS = frozenset({"media", "proto"})
-_LEGACY_VERSION = "v1"
-_LEGACY_NODES = re.compile(rf"/{_LEGACY_VERSION}/projects/[^/]+/locations/[^/]+/nodes")
 _SAFE = {"X-Content-Type-Options": "nosniff"}
 TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
 
@@ -45,6 +43,7 @@ class RestRoute:
     field: str
     body: str
     method: Method
+    is_legacy: bool = False
 
 
 def application(cloud_port: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
@@ -80,13 +79,10 @@ def routes() -> tuple[RestRoute, ...]:
     known = [
         _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
     ]
-    # The methods of v1 that are left: the zones, for gcloud's `tpus locations`.
-    legacy = [
-        _route(_LEGACY_VERSION, method)
-        for method in rest_methods("v2")
-        if method.service == LOCATIONS
+    left = [
+        _route(legacy.VERSION, method) for method in rest_methods("v2") if legacy.is_served(method)
     ]
-    return (*known, *legacy)
+    return (*known, *left)
 
 
 def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestRoute, str]:
@@ -94,7 +90,10 @@ def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestR
     for route in served:
         match = route.path.fullmatch(path)
         if match and route.verb == verb:
-            return route, _decoded(match.group(1))
+            name = _decoded(match.group(1))
+            return route, legacy.current_name(name) if route.is_legacy else name
+    if legacy.ABSENT.fullmatch(path):
+        raise unimplemented(f"{verb} {path}")
     raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
 
 
@@ -130,7 +129,8 @@ async def _called(
         _show_unfinished([document])
     elif isinstance(reply, ListOperationsResponse):
         _show_unfinished(document.get("operations", ()))
-    return _json_reply(apply_mask(document, mask), form)
+    masked = apply_mask(document, mask)
+    return _json_reply(legacy.shown(route.method, masked) if route.is_legacy else masked, form)
 
 
 def _show_unfinished(operations: Iterable[dict[str, Any]]) -> None:
@@ -192,14 +192,15 @@ def _decoded(text: str) -> str:
 
 
 def _route(version: str, method: Method) -> RestRoute:
-    verb, template, *body = method.http.split()
+    is_legacy = version == legacy.VERSION
+    verb, template, *body = (legacy.template(method.http) if is_legacy else method.http).split()
     match = TEMPLATE.fullmatch(template)
     if match is None:
         raise ValueError(f"{method.name} has no usable path template: {template}")
     before, field, name, after = match.groups()
     captured = re.escape(name).replace(r"\*", "[^/:]+")
     pattern = rf"/{version}/{re.escape(before)}({captured}){re.escape(after)}"
-    return RestRoute(verb, re.compile(pattern), field, "".join(body), method)
+    return RestRoute(verb, re.compile(pattern), field, "".join(body), method, is_legacy)
 
 
 def _refused(http: web.Request, error: CloudError) -> web.Response:
@@ -210,5 +211,5 @@ def _refused(http: web.Request, error: CloudError) -> web.Response:
 
 def _refuse_legacy_creation(verb: str, path: str) -> None:
     """Raise CloudError for the creation of a v1 node, which Google denies to everybody."""
-    if verb == "POST" and _LEGACY_NODES.fullmatch(path):
+    if verb == "POST" and legacy.CREATION.fullmatch(path):
         raise precondition("Creation of legacy TPU nodes is denied; create a TPU VM instead.")

@@ -57,6 +57,28 @@ def test_verbs_behind_a_colon(service):
     assert service.send("GET", f"/v2/{ZONE}/nodes/a")[1]["state"] == "STOPPED"
 
 
+def test_v1_shows_what_gcloud_still_asks_it(service):
+    create(service)
+    _, found = service.send("GET", f"/v1/{ZONE}/nodes")
+    _, one = service.send("GET", f"/v1/{ZONE}/nodes/a")
+    assert found == {"nodes": [one]}
+    assert one["network"] == "projects/demo/global/networks/default"
+    assert one["serviceAccount"].endswith("-compute@developer.gserviceaccount.com")
+    assert one["tensorflowVersion"] == NODE["runtimeVersion"]
+    version = f"{ZONE}/tensorflowVersions/{NODE['runtimeVersion']}"
+    assert service.send("GET", f"/v1/{version}")[1]["name"] == version
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [("DELETE", f"/v1/{ZONE}/nodes/a"), ("GET", f"/v2alpha/{ZONE}/nodes")],
+)
+def test_what_else_an_absent_version_has_is_unimplemented(service, verb, path):
+    status, found = service.send(verb, path)
+    assert (status, found["error"]["status"]) == (501, "UNIMPLEMENTED")
+    assert found["error"]["message"].startswith(f"{verb} {path}")
+
+
 def test_pages(service):
     for node_id in ("a", "b", "c"):
         create(service, node_id)

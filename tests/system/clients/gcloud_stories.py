@@ -88,6 +88,11 @@ def what_a_zone_offers(gcloud):
         "type": "V5LITE_POD",
     } in topologies
     assert gcloud("locations", "describe", "us-west4-a").json["name"] == ZONE
+    one = gcloud("accelerator-types", "describe", "v5litepod-16").json
+    assert one == {"name": f"{ZONE}/acceleratorTypes/v5litepod-16", "type": "v5litepod-16"}
+    versions = gcloud("versions", "list").json
+    assert "v2-alpha-tpuv5-lite" in [each["version"] for each in versions]
+    assert gcloud("list").json == []
     identity = gcloud("tpu-vm", "service-identity", "create").json
     assert identity["identity"]["email"].endswith("@cloud-tpu.iam.gserviceaccount.com")
 

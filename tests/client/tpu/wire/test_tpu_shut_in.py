@@ -96,7 +96,7 @@ def test_malformed_json_is_an_invalid_argument(service, body, cause):
         (f"/v2/{ZONE}/nodes/%00", 404),
         (f"/v2/{ZONE}/nodes/%0a", 404),
         (f"/v2/{ZONE}/nodes/..", 404),
-        ("/v1/projects/demo/locations/us-west4-a/nodes", 404),
+        ("/v1/projects/demo/locations/us-west4-a/no", 501),
         ("/v2/%2e%2e/%2e%2e/etc/passwd", 404),
         (f"/v2/{ZONE}/nodes/{'a' * 65536}", 400),
     ],
