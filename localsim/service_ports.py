@@ -3,7 +3,7 @@
 import logging
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
@@ -68,7 +68,10 @@ def choose_ports(
 ) -> dict[str, int]:
     """Consecutive ports from `first` on; else those of the last run that are free, or others."""
     if first is None:
-        return {name: _free_port(remembered.get(name, 0)) for name in wanted}
+        chosen: dict[str, int] = {}
+        for name in wanted:
+            chosen[name] = _free_port(remembered.get(name, 0), chosen.values())
+        return chosen
     found = {name: first + index for index, name in enumerate(wanted)}
     for port in found.values():
         if _free_port(port) != port:
@@ -76,9 +79,11 @@ def choose_ports(
     return found
 
 
-async def start_grpc(handlers: tuple[Any, ...], stack: AsyncExitStack) -> int:
+async def start_grpc(
+    handlers: tuple[Any, ...], stack: AsyncExitStack, *, interceptors: Sequence[Any] = ()
+) -> int:
     """Serve gRPC until the stack closes, on a free port of loopback, which is returned."""
-    server = grpc.aio.server(options=GRPC_OPTIONS)
+    server = grpc.aio.server(options=GRPC_OPTIONS, interceptors=interceptors)
     server.add_generic_rpc_handlers(handlers)
     try:
         port = int(server.add_insecure_port(f"{LOOPBACK}:0"))
@@ -117,10 +122,11 @@ async def serve_http(
     *ports: tuple[int, ssl.SSLContext | None],
     inside: Iterable[socket.socket] = (),
     unpacks: bool = True,
-) -> None:
+) -> web.Server:
     """Serve one application on several ports, with TLS where there is a context, and on sockets.
 
-    A body with a Content-Encoding is unpacked, unless `unpacks` is false.
+    Returns the server, which makes a protocol for any other connection. A body with a
+    Content-Encoding is unpacked, unless `unpacks` is false.
     """
     runner = web.AppRunner(
         app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0.1, auto_decompress=unpacks
@@ -130,6 +136,8 @@ async def serve_http(
     sockets = [(each, tls) for port, tls in ports for each in open_port(port, is_for_all=bool(tls))]
     for listening, tls in (*sockets, *((each, None) for each in inside)):
         await web.SockSite(runner, listening, ssl_context=tls).start()
+    assert runner.server is not None  # it has been set up
+    return runner.server
 
 
 def open_port(port: int, *, is_for_all: bool = False) -> list[socket.socket]:
@@ -140,10 +148,12 @@ def open_port(port: int, *, is_for_all: bool = False) -> list[socket.socket]:
         raise PortTakenError(port) from error
 
 
-def _free_port(wanted: int) -> int:
-    """The wanted port, or any free one when it is taken."""
+def _free_port(wanted: int, given: Collection[int] = ()) -> int:
+    """The wanted port, or any free one when it is taken or given to another service."""
     for port in (wanted, *(0 for _ in range(PORT_TRIES))):
         with suppress(OSError, OverflowError), ExitStack() as stack:
             sockets = map(stack.enter_context, loopback.listen_everywhere(port))
-            return [int(each.getsockname()[1]) for each in sockets][0]
+            found = [int(each.getsockname()[1]) for each in sockets][0]
+            if found not in given:
+                return found
     raise PortTakenError(wanted)

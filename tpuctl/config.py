@@ -66,6 +66,12 @@ class Context:
         """What new slices have unless an option of that name, or a job file, says otherwise."""
         return {name: value for name in SLICE_DEFAULTS if (value := getattr(self, name))}
 
+    @property
+    def worker_storage_endpoint(self) -> str:
+        """Where workers reach Cloud Storage: an address on loopback is this machine's alone."""
+        is_here = urlsplit(self.storage_endpoint).hostname in LOOPBACK
+        return GOOGLE_STORAGE if is_here else self.storage_endpoint
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

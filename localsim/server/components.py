@@ -27,7 +27,6 @@ from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.chip_holders import CHIP_FILES
-from localsim.workers.isolation.vpc import API_ADDRESS
 from localsim.workers.slices import OpenSshEndpoint, Slices
 from localsim.workers.worker import Worker, WorkerContext
 
@@ -122,15 +121,25 @@ def build_components(
 
 
 def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str, str]:
-    """The variables that point programs on workers at the simulator."""
-    host = LOOPBACK if hosts.vpc is None else API_ADDRESS
+    """The variables of programs on workers: where Google's names mean nothing, addresses."""
+    # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
+    project = {"GOOGLE_CLOUD_PROJECT": PROJECT, "GCSFS_DEFAULT_PROJECT": PROJECT}
+    if hosts.vpc is not None:
+        return project
+    storage, others = (f"http://{LOOPBACK}:{chosen[name]}" for name in ("storage", "neighbours"))
     return {
-        # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
-        "GOOGLE_CLOUD_PROJECT": PROJECT,
-        "GCSFS_DEFAULT_PROJECT": PROJECT,
-        "STORAGE_EMULATOR_HOST": f"http://{host}:{chosen['storage']}",
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{host}:{chosen['tpu_rest']}/",
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"http://{host}:{chosen['neighbours']}/",
+        **project,
+        "STORAGE_EMULATOR_HOST": storage,
+        "CLOUD_STORAGE_EMULATOR_ENDPOINT": storage,  # C++, which pyarrow uses
+        "TENSORSTORE_GCS_HTTP_URL": storage,
+        # gcsfs would ask over gRPC what kind of bucket it has, for a minute.
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{storage}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{LOOPBACK}:{chosen['tpu_rest']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{others}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{others}/",
     }
 
 

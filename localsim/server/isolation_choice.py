@@ -8,6 +8,7 @@ from localsim.server.settings import IsolationMode
 from localsim.state_directory import ServeError
 from localsim.workers.isolation.namespace import NamespaceIsolation
 from localsim.workers.isolation.process import ProcessIsolation
+from localsim.workers.isolation.vpc_services import VpcServices
 from localsim.workers.processes import UnkillableError
 
 _SYSCTLS = (
@@ -38,11 +39,11 @@ class IsolationChoice:
 
 
 async def choose_isolation(
-    wanted: IsolationMode | None, state_dir: Path, *, proxy: str | None = None
+    wanted: IsolationMode | None, state_dir: Path, services: VpcServices | None = None
 ) -> IsolationChoice:
     """The wanted isolation, or the best that this machine allows; raises ServeError.
 
-    Where workers have a VPC, package installers go through the HTTP `proxy`.
+    Where workers have a VPC, they find `services` there.
     """
     if wanted == "process":
         return IsolationChoice(ProcessIsolation())
@@ -50,7 +51,7 @@ async def choose_isolation(
         reason = "workers that are hosts of their own need Linux"
     else:
         try:
-            return IsolationChoice(await NamespaceIsolation.open(state_dir, proxy=proxy))
+            return IsolationChoice(await NamespaceIsolation.open(state_dir, services))
         except UnkillableError as error:
             raise ServeError(f"workers of an earlier simulator: {error}", 60) from error
         except OSError as error:

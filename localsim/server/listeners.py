@@ -1,11 +1,13 @@
 """Every port of a simulated cloud: on this machine's loopback, and in the VPC where there is one.
 
-Inside the VPC each service answers at the same number as outside; what nobody but this machine's
-user may use answers there on the VPC's own loopback alone, which no worker reaches.
+Workers find Google's APIs by Google's names, at port 443 of the VPC. On the VPC's own loopback,
+which no worker reaches, each service answers at the same number as outside, for this machine's
+user.
 """
 
+import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
@@ -27,12 +29,15 @@ from localsim.services.control import control
 from localsim.services.control.control import ControlActions
 from localsim.services.net import proxy, relay
 from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.google_hosts import HTTPS_PORT, SERVICE_OF
 from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.net.request_guard import guard
 from localsim.services.net.socks import serve_socks
+from localsim.services.net.tls_front import TlsFront
 from localsim.services.other_apis import other_api_server
 from localsim.services.rest import rest
 from localsim.services.storage import application as storage
+from localsim.services.storage.control_grpc import StorageControlHandler
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.tpu import tpu_grpc
 from localsim.state_directory import StateDirectory
@@ -41,13 +46,11 @@ from localsim.workers.isolation.vpc import API_ADDRESS
 if TYPE_CHECKING:
     import ssl
 
+    from localsim.server.certificates import Certificates
     from localsim.server.tls_services import TlsServices
 
 OWN_NAMES = (LOOPBACK, "localhost", f"[{LOOPBACK_6}]")
 """As a client on this machine writes the host of a port."""
-ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- in the VPC
-WORKER_SERVICES = ("tpu_grpc", "tpu_rest", "storage", "neighbours")
-"""What programs on workers may use, as on Google; the rest is for this machine's user."""
 PACKAGE_PROXY_URL = f"http://{API_ADDRESS}:{proxy.PORT}"
 """The HTTP proxy for the installation of packages, as workers see it."""
 
@@ -65,12 +68,14 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
             certificate=tls_services.certificate,
             interceptors=(GrpcAuthorization(_callers(parts), tls_services.project),),
         )
+    servers = {}
     for name, app in _applications(parts, state).items():
         inside = await _open_vpc_sockets(parts, name, stack)
         outside = _service_ports(name, chosen, tls_services)
-        await service_ports.serve_http(
+        servers[name] = await service_ports.serve_http(
             app, stack, *outside, inside=inside, unpacks=name != "storage"
         )
+    await _open_tls_front(parts, state, servers, stack)
     socks = await serve_socks(parts.slices, service_ports.open_port(chosen["vpc"]))
     stack.push_async_callback(socks.close)
     for listening in await _open_vpc_sockets(parts, "vpc", stack):
@@ -84,7 +89,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
 async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
     """Serve gRPC without TLS, behind what guards it."""
     port = parts.ports["tpu_grpc"]
-    front = GrpcFront(_own_names(parts.ports, *OWN_NAMES, API_ADDRESS))
+    front = GrpcFront(_own_names(parts.ports, *OWN_NAMES))
     stack.push_async_callback(front.close)
     handlers = tpu_grpc.handlers(parts.orchestrator, front.admits)
     front.server_port = await service_ports.start_grpc(handlers, stack)
@@ -97,7 +102,7 @@ async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
 def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
     """The HTTP applications, by the name of their port."""
     orchestrator, tls_services = parts.orchestrator, parts.tls_services
-    guards = _guards(parts.ports, *OWN_NAMES, API_ADDRESS)
+    guards = _guards(parts.ports, *OWN_NAMES, inside=SERVICE_OF)
     callers = _callers(parts)
     granted: Callable[[str], Any] = oauth2.refuse_assertion
     if tls_services is not None:
@@ -120,9 +125,13 @@ def _callers(parts: Components) -> Authenticator:
     )
 
 
-def _guards(chosen: Mapping[str, int], *hosts: str) -> tuple[Any, ...]:
-    """Refuse what has no Host header that honest clients send, in lower case."""
-    allowed = _own_names(chosen, *hosts)
+def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:
+    """Refuse what has no Host header that honest clients send, in lower case.
+
+    Names of `inside` stand for the default port of https.
+    """
+    default = {f"{name}{port}" for name in inside for port in ("", f":{HTTPS_PORT}")}
+    allowed = _own_names(chosen, *hosts) | default
     return (guard(hosts=lambda: allowed),)
 
 
@@ -144,14 +153,13 @@ def _service_ports(
 async def _open_vpc_sockets(
     parts: Components, name: str, stack: AsyncExitStack
 ) -> list[socket.socket]:
-    """The listening sockets of a service in the VPC, open until the stack closes.
+    """The listening sockets of a service on the VPC's loopback, open until the stack closes.
 
     Raises OSError.
     """
     if parts.hosts.vpc is None:
         return []
-    address = ALL_ADDRESSES if name in WORKER_SERVICES else LOOPBACK
-    listening = await parts.hosts.vpc.listen(address, parts.ports[name])
+    listening = await parts.hosts.vpc.listen(LOOPBACK, parts.ports[name])
     stack.callback(listening.close)
     return [listening]
 
@@ -163,6 +171,41 @@ async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:
         stack.push_async_callback(acceptor.close)
         for listening in await _open_vpc_sockets(parts, name, stack):
             acceptor.open(listening)
+
+
+async def _open_tls_front(
+    parts: Components,
+    state: StateDirectory,
+    servers: Mapping[str, Callable[[], asyncio.Protocol]],
+    stack: AsyncExitStack,
+) -> None:
+    """Answer to Google's names in the VPC."""
+    if parts.hosts.vpc is None:
+        return
+
+    async def open_context() -> "ssl.SSLContext":
+        return (await asyncio.to_thread(find_certificates, state)).server_context()
+
+    async def start_grpc() -> int:
+        control = StorageControlHandler(parts.objects, front.admits)
+        handlers = (control, *tpu_grpc.handlers(parts.orchestrator, front.admits))
+        guard = GrpcAuthorization(_callers(parts), PROJECT)
+        return await service_ports.start_grpc(handlers, stack, interceptors=(guard,))
+
+    by_host = {host: servers[name] for host, name in SERVICE_OF.items()}
+    front = TlsFront(open_context, by_host, start_grpc)
+    stack.push_async_callback(front.close)
+    front.open(await parts.hosts.vpc.listen(API_ADDRESS, HTTPS_PORT))
+
+
+def find_certificates(state: StateDirectory) -> "Certificates":
+    """The simulator's certificates, made anew where they are missing; raises OSError, ValueError.
+
+    The first call loads what makes certificates, which many simulators never need.
+    """
+    from localsim.server.certificates import ensure_certificates
+
+    return ensure_certificates(state.path / "google")
 
 
 async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:

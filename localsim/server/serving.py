@@ -30,9 +30,12 @@ from localsim.server.components import (
     build_components,
     requested_scenario,
 )
+from localsim.server.listeners import find_certificates
 from localsim.server.settings import Settings
+from localsim.services.net.google_hosts import SERVICE_OF
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.isolation.modes import Isolation
+from localsim.workers.isolation.vpc_services import VpcServices
 
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
@@ -88,7 +91,11 @@ async def _start(
     chosen = await isolation_choice.choose_isolation(
         settings.isolation,
         state.path,
-        proxy=None if settings.offline else listeners.PACKAGE_PROXY_URL,
+        VpcServices(
+            tuple(SERVICE_OF),
+            lambda: find_certificates(state).ca,
+            None if settings.offline else listeners.PACKAGE_PROXY_URL,
+        ),
     )
     stack.push_async_callback(chosen.isolation.close)
     parts = build_components(settings, rules, state, connection, chosen)

@@ -10,8 +10,9 @@ from typing import Any
 
 from localsim import accounts
 from localsim.loopback import LOOPBACK
-from localsim.server import authority
-from localsim.server.authority import Authority
+from localsim.server import account_keys
+from localsim.server.account_keys import AccountKeys
+from localsim.server.certificates import Certificates, ensure_certificates
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.oauth2 import PATH
 from localsim.services.auth.tokens import AccessTokens
@@ -22,7 +23,8 @@ from localsim.state_directory import ServeError, StateDirectory
 class TlsServices:
     """The certificate, keys and token service of the TLS ports."""
 
-    authority: Authority
+    certificates: Certificates
+    keys: AccountKeys
     tokens: AccessTokens
     project: str
     tls: ssl.SSLContext
@@ -30,17 +32,17 @@ class TlsServices:
     @property
     def certificate(self) -> bytes:
         """The server's certificate and its key."""
-        return self.authority.server.read_bytes()
+        return self.certificates.server.read_bytes()
 
     def endpoints(self, ports: Mapping[str, int]) -> dict[str, Any]:
         """The value of `google` in the line of endpoints."""
-        keys = {name: str(path) for name, path in self.authority.keys.items()}
+        keys = {name: str(path) for name, path in self.keys.files.items()}
         return {
             "tpu": f"{LOOPBACK}:{ports['google_tpu']}",
             "tpu_rest": f"https://{LOOPBACK}:{ports['google_tpu_rest']}",
             "storage": f"https://{LOOPBACK}:{ports['google_storage']}",
             "token": token_uri(ports),
-            "ca": str(self.authority.ca),
+            "ca": str(self.certificates.ca),
             "keys": keys,
         }
 
@@ -56,14 +58,13 @@ def open_tls_services(
     """Create or read the keys; raises ServeError."""
     uri = token_uri(ports)
     try:
-        files = authority.establish(state.path / "google", project, uri, ACCOUNTS)
+        certificates = ensure_certificates(state.path / "google")
+        files = account_keys.establish(state.path / "google", project, uri, ACCOUNTS)
     except (OSError, ValueError, AttributeError) as error:
         sentence = f"cannot use the keys in {state.path / 'google'}: {type(error).__name__}"
         raise ServeError(sentence, 62) from error
     emails = {accounts.email(name, project): name for name in ACCOUNTS}
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.minimum_version = ssl.TLSVersion.TLSv1_2
-    tls.load_cert_chain(files.server)
+    tls = certificates.server_context()
     tokens = AccessTokens(
         secret=files.token_secret,
         emails=emails,
@@ -72,7 +73,7 @@ def open_tls_services(
         now=now,
         time_scale=time_scale,
     )
-    return TlsServices(files, tokens, project, tls)
+    return TlsServices(certificates, files, tokens, project, tls)
 
 
 def token_uri(ports: Mapping[str, int]) -> str:

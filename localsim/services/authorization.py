@@ -16,16 +16,19 @@ from aiohttp.typedefs import Handler, Middleware
 from localsim.cloud.model.cloud_errors import CloudError, unimplemented
 from localsim.cloud.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
-from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope
+from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
 from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
 from localsim.services.other_apis.other_api_server import Authorize
 from localsim.services.rest import discovery, rest
+from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.permissions import permission_denied, permissions_of, refusal
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
+CONTROL_PERMISSIONS = {control_grpc.METHOD.strip("/").replace("/", "."): control_grpc.PERMISSION}
+"""Full name of a method of Storage Control -> the permission that it asks for."""
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
@@ -48,9 +51,11 @@ class Authenticator:
             account, scopes = worker
             require_scope(scopes, {"service": service, "method": method})
             return account
-        if not secure or self.tokens is None:
+        if not secure:
             return None
         header = authorization if isinstance(authorization, str) else None
+        if self.tokens is None:
+            raise unknown_caller(header, service, method)
         name = self.tokens.caller(header, service, method)
         return iam.Account(self.tokens.email(name), iam.ACCOUNTS[name])
 
@@ -76,8 +81,9 @@ class GrpcAuthorization(_Interceptor):
         try:
             method = details.method.strip("/").replace("/", ".")
             header = metadata.get("authorization")
+            service = STORAGE if method in CONTROL_PERMISSIONS else iam.TPU_SERVICE
             _require(
-                self._callers.caller(header, iam.TPU_SERVICE, method, secure=True),
+                self._callers.caller(header, service, method, secure=True),
                 method,
                 _routed(metadata.get(ROUTING)) or f"projects/{self._project}",
             )
@@ -144,7 +150,7 @@ def other_api_authorization(callers: Authenticator) -> Authorize:
 def _require(account: iam.Account | None, method: str, resource: str) -> None:
     """Raise CloudError unless the account may call the method of that full name."""
     name = method.rpartition(".")[2]
-    permission = TPU_METHODS.get(name)
+    permission = CONTROL_PERMISSIONS.get(method) or TPU_METHODS.get(name)
     if permission is None:
         raise unimplemented(f"Method {name}")
     if not iam.granted_permissions(account, [permission]):

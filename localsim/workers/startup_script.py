@@ -113,7 +113,8 @@ def download(url: str, path: str) -> None:
         sys.exit(f"cannot fetch {url}: only gs://BUCKET/OBJECT is fetched here")
     metadata = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     quoted = [urllib.parse.quote(part, safe="") for part in (bucket, name)]
-    media = "{}/storage/v1/b/{}/o/{}?alt=media".format(os.environ["STORAGE_EMULATOR_HOST"], *quoted)
+    storage = os.environ.get("STORAGE_EMULATOR_HOST", "https://storage.googleapis.com")
+    media = "{}/storage/v1/b/{}/o/{}?alt=media".format(storage, *quoted)
     try:
         token = json.loads(get(f"http://{metadata}{token_path}", {"Metadata-Flavor": "Google"}))
         content = get(media, {"Authorization": f"Bearer {token['access_token']}"})

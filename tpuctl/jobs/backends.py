@@ -32,7 +32,7 @@ def build_backends(
         context=context.name,
         zone=context.zone,
         bucket=context.bucket,
-        storage_endpoint=context.storage_endpoint,
+        storage_endpoint=context.worker_storage_endpoint,
         store=store,
         tpu=tpu,
         open_shell=_shell_opener(tpu, access) if access else _refuse_shell,

@@ -99,11 +99,7 @@ class AccessTokens:
         """The account that a request's Authorization header speaks for; raises CloudError."""
         about = {"service": service, "method": method}
         if not authorization:
-            raise _unauthenticated(
-                "Request is missing required authentication credential.",
-                "CREDENTIALS_MISSING",
-                about,
-            )
+            raise unknown_caller(authorization, service, method)
         account, scopes = self._spoken_for(_bearer_token(authorization), about)
         require_scope(scopes, about)
         return account
@@ -227,6 +223,16 @@ def _seconds(claim: Any) -> float:
     """A time of a claim; NaN where it is not a number."""
     is_number = isinstance(claim, int | float) and not isinstance(claim, bool)
     return float(claim) if is_number and abs(claim) < LATEST_S else math.nan
+
+
+def unknown_caller(authorization: str | None, service: str, method: str) -> CloudError:
+    """The refusal of a request without a token, or with one that nobody here has issued."""
+    about = {"service": service, "method": method}
+    if authorization:
+        wrong = "Request had invalid authentication credentials."
+        return _unauthenticated(wrong, "ACCESS_TOKEN_TYPE_UNSUPPORTED", about)
+    missing = "Request is missing required authentication credential."
+    return _unauthenticated(missing, "CREDENTIALS_MISSING", about)
 
 
 def _unauthenticated(sentence: str, reason: str, about: Mapping[str, str]) -> CloudError:

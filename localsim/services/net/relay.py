@@ -22,20 +22,28 @@ async def relay_bytes(
 
     `passing` gets the bytes from `one`.
     """
-    loop = asyncio.get_running_loop()
-    ends = _End(passing), _End(unchanged)
-    ends[0].peer, ends[1].peer = ends[1], ends[0]
+    client = RelayEnd(passing)
     try:
-        await loop.connect_accepted_socket(lambda: ends[0], one)
-        await loop.connect_accepted_socket(lambda: ends[1], other)
-        for end in ends:
-            end.begin()
-        await asyncio.gather(*(end.lost.wait() for end in ends))
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: client, one)
+        await join(client, other)
     finally:
-        for end, connection in zip(ends, (one, other), strict=True):
-            end.abort()
+        for end, connection in ((client, one), (client.peer, other)):
             if end.transport is None:
                 connection.close()
+
+
+async def join(client: "RelayEnd", server: socket.socket) -> None:
+    """Do the same between a connection that is a client's end already and a socket."""
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: client.peer, server)
+        if client.lost.is_set():
+            return
+        for end in (client, client.peer):
+            end.begin()
+        await asyncio.gather(client.lost.wait(), client.peer.lost.wait())
+    finally:
+        for end in (client, client.peer):
+            end.abort()
 
 
 def relay_to(connect: Connect) -> Callable[[socket.socket], Awaitable[None]]:
@@ -54,16 +62,15 @@ def relay_to(connect: Connect) -> Callable[[socket.socket], Awaitable[None]]:
     return serve
 
 
-class _End(asyncio.Protocol):
-    """One of the two connections."""
+class RelayEnd(asyncio.Protocol):
+    """One of the two connections; its peer is the other."""
 
-    peer: "_End"
-
-    def __init__(self, passing: Passing) -> None:
+    def __init__(self, passing: Passing = unchanged, peer: "RelayEnd | None" = None) -> None:
         self._passing = passing
         self.transport: asyncio.Transport | None = None
         self.lost = asyncio.Event()
         self.is_at_end = False
+        self.peer: RelayEnd = peer or RelayEnd(peer=self)
 
     def begin(self) -> None:
         """Start to carry bytes; both ends exist."""
@@ -76,11 +83,13 @@ class _End(asyncio.Protocol):
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait with reading until both ends exist."""
         assert isinstance(transport, asyncio.Transport)  # TCP's
         self.transport = transport
         transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
+        """Send it on."""
         if self.peer.transport is None:
             return
         try:
@@ -89,12 +98,17 @@ class _End(asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> bool:
+        """End the other direction too, once what came before is sent."""
         self.is_at_end = True
         if self.peer.transport and not self.peer.transport.is_closing():
-            self.peer.transport.write_eof()
+            if self.peer.transport.can_write_eof():
+                self.peer.transport.write_eof()
+            else:  # TLS knows no half of a connection
+                self.peer.transport.close()
         return not self.peer.is_at_end
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Take the peer along."""
         self.lost.set()
         if self.peer.transport:
             # What has been written to the peer still goes out, unless this end has broken.
@@ -104,9 +118,11 @@ class _End(asyncio.Protocol):
                 self.peer.transport.abort()
 
     def pause_writing(self) -> None:
+        """Let the peer wait for this end's reader."""
         if self.peer.transport:
             self.peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
+        """Let the peer go on."""
         if self.peer.transport and not self.peer.transport.is_closing():
             self.peer.transport.resume_reading()

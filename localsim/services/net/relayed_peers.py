@@ -6,6 +6,8 @@ finds the server's port without a relay is nobody.
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
 from localsim.loopback import LOOPBACK
@@ -32,6 +34,14 @@ class RelayedPeers(Generic[Identity]):
         passing: Passing = unchanged,
     ) -> None:
         """Join a client to the server as `identity` until either has ended; closes the client."""
+        with suppress(OSError):
+            async with self.connect(server_port, identity) as server:
+                await relay_bytes(client, server, passing)
+        client.close()
+
+    @asynccontextmanager
+    async def connect(self, server_port: int, identity: Identity) -> AsyncIterator[socket.socket]:
+        """A connection to the server as `identity`; raises OSError."""
         server = socket.socket()
         server.setblocking(False)  # noqa: FBT003
         port = 0
@@ -40,10 +50,7 @@ class RelayedPeers(Generic[Identity]):
             port = server.getsockname()[1]
             self._by_port[port] = identity
             await asyncio.get_running_loop().sock_connect(server, (LOOPBACK, server_port))
-            await relay_bytes(client, server, passing)
-        except OSError:
-            return
+            yield server
         finally:
             self._by_port.pop(port, None)
             server.close()
-            client.close()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-_NEAR = "localhost,127.0.0.1,.internal"
+_NEAR = "localhost,127.0.0.1,.internal,.googleapis.com"
 _CURL = Path("usr/bin/curl")
 _CURL_WITH_PROXY = """\
 #!/bin/sh

@@ -13,7 +13,7 @@ What programs write to an overlay is kept on the worker's disk.
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from urllib.parse import quote
 import localsim
 import tpuctl
 from localsim.workers import chips
-from localsim.workers.disk import system_layer
+from localsim.workers.disk import system_layer, trust
 from localsim.workers.disk.slice_disk import WorkerDisk
 from tpuctl import catalog
 
@@ -40,16 +40,25 @@ def layer_directory(shared: Path) -> Path:
     return shared / "layer"
 
 
-def prepare_shared(shared: Path, files: Mapping[str, Path], *, proxy: str | None = None) -> None:
+def prepare_shared(
+    shared: Path,
+    files: Mapping[str, Path],
+    *,
+    proxy: str | None = None,
+    find_authority: Callable[[], Path] | None = None,
+) -> None:
     """Make what all workers' plans refer to but their chips, in 0.1 s; raises OSError.
 
     `files` are put on every worker: path below /opt/localsim -> file or directory here. What
-    installs packages there goes through the HTTP `proxy`.
+    installs packages there goes through the HTTP `proxy`. Programs there also trust the CA whose
+    file `find_authority` gives.
     """
     layer = layer_directory(shared)
     machine = _machine(layer)
     points = [*(each.path for each in machine.overlays), *machine.packages]
     system_layer.build_layer(layer, files, points=points, links=machine.links, proxy=proxy)
+    if find_authority is not None:
+        trust.write_bundle(system_layer.root_directory(layer), find_authority())
 
 
 def prepare_chips(shared: Path, accelerator_type: str) -> None:
@@ -73,7 +82,8 @@ def plan_root(
     machine = _machine(layer)
     top = _Overlay("/", (str(system_layer.root_directory(layer)),), "copy")
     overlays = [_overlay(overlay, disk) for overlay in machine.overlays]
-    mounts = [*_memory(), *overlays, *_binds(hosts_file, machine.packages)]
+    bundle = system_layer.root_directory(layer) / trust.BUNDLE.relative_to("/")
+    mounts = [*_memory(), *overlays, *_binds(hosts_file, bundle, machine.packages)]
     return {
         "root": _overlay(top, disk) | {"path": str(disk.system)},
         "links": list(machine.links.items()),
@@ -153,8 +163,11 @@ def _memory() -> Iterator[dict[str, Any]]:
     yield {"kind": "memory", "path": "/run", "size_bytes": RUN_BYTES, "mode": 0o755}
 
 
-def _binds(hosts_file: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _binds(hosts_file: Path, bundle: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]]:
     yield {"kind": "bind", "path": "/etc/hosts", "source": str(hosts_file.absolute())}
+    certifi = trust.certifi_file()
+    if certifi is not None and bundle.is_file():
+        yield {"kind": "bind", "path": str(certifi), "source": str(bundle)}
     for path in packages:
         yield {"kind": "bind", "path": path, "source": path}
 

@@ -14,12 +14,13 @@ from typing import Any, Self
 
 from localsim import guest
 from localsim.workers import chips
-from localsim.workers.disk import disk_limit, root_plan
+from localsim.workers.disk import disk_limit, root_plan, trust
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launcher_record, vpc
 from localsim.workers.isolation.namespace_host import HostNetwork, NamespaceHost, connect_socket
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
+from localsim.workers.isolation.vpc_services import VpcServices
 from localsim.workers.spec import SUBNET_PREFIX, SliceSpec
 
 GUEST = "/opt/localsim/python"
@@ -32,10 +33,13 @@ _METADATA = ("169.254.169.254", "metadata.google.internal metadata")
 class HostsFile:
     """The /etc/hosts of all workers; rewritten in place, as they have this file mounted."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, services: Collection[str]) -> None:
+        """`services` are the names of what the simulator serves in the VPC."""
         self.path = path
         self.addresses: dict[str, str] = {}
         """Host name -> address, of every worker."""
+        self._fixed = [("127.0.0.1", "localhost"), _METADATA]
+        self._fixed += [(vpc.API_ADDRESS, name) for name in services]
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write()
 
@@ -54,7 +58,7 @@ class HostsFile:
         names_of: dict[str, list[str]] = {}
         for name, address in self.addresses.items():
             names_of.setdefault(address, []).append(name)
-        rows = [("127.0.0.1", "localhost"), _METADATA]
+        rows = [*self._fixed]
         rows += [(address, " ".join(names)) for address, names in names_of.items()]
         content = "".join(f"{address}\t{names}\n" for address, names in rows).encode()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
@@ -70,10 +74,10 @@ class NamespaceIsolation:
 
     mode = "namespace"
 
-    def __init__(self, state_dir: Path, proxy: str | None) -> None:
+    def __init__(self, state_dir: Path, services: VpcServices) -> None:
         self._state_dir = state_dir
         self._shared = state_dir / "vpc"
-        self._hosts_file = HostsFile(self._shared / "hosts")
+        self._hosts_file = HostsFile(self._shared / "hosts", services.names)
         self._subnets: dict[str, asyncio.Future[str]] = {}
         """Network -> its bridge."""
         self._slices: dict[Path, tuple[NamespaceHost, ...]] = {}
@@ -81,19 +85,16 @@ class NamespaceIsolation:
         self._watching: dict[int, asyncio.Task[None]] = {}
         self._has_told = False
         self._over = asyncio.Event()
-        self._proxy = proxy
+        self._services = services
         self._preparing: asyncio.Future[None] | None = None
         """Begun with the first worker: many simulators never have one."""
         self._channel: Channel
         self._launcher: asyncio.subprocess.Process
 
     @classmethod
-    async def open(cls, state_dir: Path, *, proxy: str | None = None) -> Self:
-        """Start a VPC without workers; raises OSError with the kernel's reason when it refuses.
-
-        What installs packages on workers goes through the HTTP `proxy`.
-        """
-        isolation = cls(state_dir, proxy)
+    async def open(cls, state_dir: Path, services: VpcServices | None = None) -> Self:
+        """Start a VPC without workers; raises OSError with the kernel's reason when it refuses."""
+        isolation = cls(state_dir, services or VpcServices())
         await launcher_record.end_orphans(state_dir)
         isolation._launcher, isolation._channel = await vpc.start_vpc(
             sys.executable, isolation._news
@@ -177,7 +178,11 @@ class NamespaceIsolation:
         """Make what workers of this type share, but for what is there; raises OSError."""
         if self._preparing is None:
             preparing = asyncio.to_thread(
-                root_plan.prepare_shared, self._shared, SHARED_FILES, proxy=self._proxy
+                root_plan.prepare_shared,
+                self._shared,
+                SHARED_FILES,
+                proxy=self._services.proxy,
+                find_authority=self._services.find_authority,
             )
             self._preparing = asyncio.ensure_future(preparing)
         await asyncio.shield(self._preparing)
@@ -272,4 +277,5 @@ def program_environment(devices: int) -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": GUEST,
         "TPU_LIBRARY_PATH": LIBTPU,
+        **dict.fromkeys(trust.VARIABLES, str(trust.BUNDLE)),
     }

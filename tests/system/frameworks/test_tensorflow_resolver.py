@@ -13,8 +13,7 @@ def test_on_a_worker_a_name_and_the_metadata_server_are_enough(namespaces, tmp_p
     for lab in open_lab(tmp_path, "namespace"):
         two = lab.node("two", 2)
         two.put(RESOLVE)
-        port = lab.cloud.line["tpu_rest"].rpartition(":")[2]
-        url = f"http://10.127.0.1:{port}/$discovery/rest?version=v2"
+        url = "https://tpu.googleapis.com/$discovery/rest?version=v2"
         started = two.start("env", f"'TPU_API_DISCOVERY_URL={url}'", "python3", RESOLVE.name, "two")
         expected = [f"{address}:8470" for address in two.addresses]
         for told in reports(started)[0]:

@@ -28,9 +28,13 @@ from tpuctl.jobs.slices import switch_setup
 switch_setup.PATIENCE_S, switch_setup.INTERVAL_S = {PATIENCE_S}, {INTERVAL_S}
 sys.exit(main(sys.argv[1:]))
 """
-UNTIL_GO = (
-    'until curl -sf "$STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket/o/go"; do sleep 0.3; done'
-)
+UNTIL_GO = """
+metadata="http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1"
+account="$metadata/instance/service-accounts/default"
+token=$(curl -s -H "Metadata-Flavor: Google" "$account/token" | cut -d'"' -f4)
+url="${STORAGE_EMULATOR_HOST:-https://storage.googleapis.com}/storage/v1/b/local-bucket/o/go"
+until curl -sf -H "Authorization: Bearer $token" "$url"; do sleep 0.3; done
+"""
 
 
 @contextmanager
@@ -84,7 +88,9 @@ def until(what: Callable[[], object]) -> None:
 
 def job_file(directory: Path, run: str) -> str:
     path = directory / "job.yaml"
-    path.write_text(f"name: alone\nresources: {{accelerators: v5litepod-4}}\nrun: {run}\n")
+    path.write_text(
+        f"name: alone\nresources: {{accelerators: v5litepod-4}}\nrun: {json.dumps(run)}\n"
+    )
     return str(path)
 
 

@@ -1,6 +1,5 @@
 """What a worker reaches of the simulator inside the VPC, and what not."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,40 +42,65 @@ def test_the_line_says_how_workers_are_kept_apart(vpc_cloud: Cloud):
     assert "mode_reason" not in vpc_cloud.line
 
 
-def test_storage_answers_where_the_environment_says(vpc_cloud: Cloud, on_worker):
-    url = f"http://10.127.0.1:{port(vpc_cloud, 'storage')}"
-    shown = on_worker(
-        "echo $STORAGE_EMULATOR_HOST $GOOGLE_CLOUD_PROJECT $GCSFS_DEFAULT_PROJECT; "
-        "curl -s $STORAGE_EMULATOR_HOST/storage/v1/b/local-bucket"
-    )
-    first, _, bucket = shown.partition("\n")
-    assert first == f"{url} local-project local-project"
-    assert json.loads(bucket)["name"] == "local-bucket"
+def test_programs_find_a_project_and_no_emulator(on_worker):
+    shown = on_worker("env | grep -E '^(GOOGLE_CLOUD|GCSFS_DEFAULT)_PROJECT=|_EMULATOR_|ENDPOINT'")
+    assert sorted(shown.splitlines()) == [
+        "GCSFS_DEFAULT_PROJECT=local-project",
+        "GOOGLE_CLOUD_PROJECT=local-project",
+    ]
+
+
+TOKEN = (
+    "curl -s -H 'Metadata-Flavor: Google' http://metadata.google.internal/computeMetadata/v1/"
+    "instance/service-accounts/default/token | cut -d'\"' -f4"
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "path"),
+    ("url", "status"),
     [
-        ("tpu_rest", "/v2/projects/local-project/locations/us-west4-a/nodes"),
-        ("compute", "/compute/v1/projects/local-project"),
+        ("storage.googleapis.com/storage/v1/b/local-bucket", "200"),
+        ("www.googleapis.com/storage/v1/b/local-bucket", "200"),
+        ("tpu.googleapis.com/v2/projects/local-project/locations/us-west4-a/nodes", "200"),
+        ("compute.googleapis.com/compute/v1/projects/local-project", "200"),
+        ("monitoring.googleapis.com/v3/projects/local-project/timeSeries", "501"),
     ],
 )
-def test_the_other_apis_answer_at_the_same_ports_as_outside(
-    vpc_cloud: Cloud, on_worker, name: str, path: str
+def test_google_answers_by_its_names_and_wants_a_token(on_worker, url: str, status: str):
+    asked = f'{HTTP} -H "Authorization: Bearer $({TOKEN})" https://{url}; {HTTP} https://{url}'
+    assert on_worker(asked) == f"{status}{'501' if status == '501' else '401'}"
+
+
+def test_other_names_mean_nothing_at_once(on_worker):
+    assert on_worker("getent hosts nowhere.googleapis.com || echo $?") == "2\n"
+
+
+def test_grpc_answers_by_name_and_refuses_what_is_not_there(on_worker):
+    program = """
+import google.auth, google.auth.transport.grpc as g, google.auth.transport.requests as r, grpc
+credentials = google.auth.default()[0]
+for host, method, text, found in (
+    ("tpu", "google.cloud.tpu.v2.Tpu/ListNodes",
+     "projects/local-project/locations/us-west4-a", "nodes/n1"),
+    ("storage", "google.storage.control.v2.StorageControl/GetStorageLayout",
+     "projects/_/buckets/local-bucket/storageLayout", "US-WEST4"),
+    ("storage", "google.storage.v2.Storage/ReadObject", "x", ""),
 ):
-    assert on_worker(f"{HTTP} http://10.127.0.1:{port(vpc_cloud, name)}{path}") == "200"
+    channel = g.secure_authorized_channel(credentials, r.Request(), f"{host}.googleapis.com:443")
+    body = bytes([10, len(text)]) + text.encode()
+    try:
+        print(found.encode() in channel.unary_unary("/" + method)(body, timeout=20))
+    except grpc.RpcError as error:
+        print(error.code().name, error.details())
+"""
+    assert on_worker(f"python3 -c '{program}'").splitlines() == [
+        "True",
+        "True",
+        "UNIMPLEMENTED Method ReadObject is not emulated by localsim",
+    ]
 
 
-def test_grpc_answers_as_well(vpc_cloud: Cloud, on_worker):
-    program = (
-        "import grpc, sys; channel = grpc.insecure_channel(sys.argv[1]);"
-        " grpc.channel_ready_future(channel).result(5); print('ready')"
-    )
-    where = f"10.127.0.1:{port(vpc_cloud, 'tpu_grpc')}"
-    assert on_worker(f'python3 -c "{program}" {where}') == "ready\n"
-
-
-@pytest.mark.parametrize("name", ["control", "vpc"])
+@pytest.mark.parametrize("name", ["control", "vpc", "storage", "tpu_grpc"])
 @pytest.mark.parametrize("host", ["10.127.0.1", "10.128.0.1", "127.0.0.1"])
 def test_what_is_this_machine_s_user_s_does_not(vpc_cloud: Cloud, on_worker, name: str, host: str):
     shown = on_worker(f"{HTTP} http://{host}:{port(vpc_cloud, name)}/ || echo ' curl' $?")

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 from localsim import clock, service_ports
-from localsim.server import authority, components, serving
+from localsim.server import certificates, components, serving
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.net import proxy
+from localsim.services.net.google_hosts import HTTPS_PORT
 from localsim.services.ssh import loopback_ssh
 from localsim.state_directory import StateDirectory
 from localsim.workers.disk.disk_limit import LIMIT_BYTES
@@ -57,10 +58,10 @@ def test_the_numbers_and_names_are_those_of_the_code():
         f"`--port P` takes P to P+{plain - 1}, with `--tls` P to P+{all_ports - 1}",
         f"| disk | {LIMIT_BYTES >> 30} GiB,",
         f"answers at 127.a.b.c, port {loopback_ssh.PORT},",
-        f"answer inside the VPC at {API_ADDRESS},",
+        f"leads Google's names to {API_ADDRESS}, where one port answers, {HTTPS_PORT}:",
         f"`HTTPS_PROXY=http://{API_ADDRESS}:{proxy.PORT}`",
-        f"{authority.CERTIFICATE_LIFETIME.days} days, and a start in the last "
-        f"{authority.RENEW_BEFORE.days} renews them",
+        f"{certificates.CERTIFICATE_LIFETIME.days} days, and a start in the last "
+        f"{certificates.RENEW_BEFORE.days} renews them",
         f"ends with the year {1970 + int(clock.LATEST_S / 86400 / 365.2425) - 1}",
     )
     assert [text for text in expected if text not in " ".join(PAGE.split())] == []

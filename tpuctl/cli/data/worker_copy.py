@@ -87,7 +87,7 @@ def pull(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
 def buckets_of(runtime: Runtime) -> Buckets:
     """The buckets of the context; none is opened yet."""
     context = runtime.context
-    return Buckets(runtime.bulk, context.bucket, context.storage_endpoint, runtime.checksums)
+    return Buckets(runtime.bulk, context.bucket, context.worker_storage_endpoint, runtime.checksums)
 
 
 def _carry_out(runtime: Runtime, copy: copies.WorkerCopy, *, dry_run: bool) -> None:

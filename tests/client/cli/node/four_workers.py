@@ -2,6 +2,8 @@
 
 from clouds import Cloud, Runner
 
+from tpuctl.jobs.local import open_jobs
+
 BUCKET = "gs://local-bucket"
 NODE = ("node", "create", "n1", "-t", "v5litepod-16")
 
@@ -9,6 +11,7 @@ NODE = ("node", "create", "n1", "-t", "v5litepod-16")
 def slice_of_four(cloud: Cloud) -> Runner:
     """`tpuctl` in an empty cloud, with the node n1."""
     cloud.control.reset()
+    open_jobs.remove_file(cloud.home, "local")  # its jobs are gone with its bucket
     tpuctl = Runner(cloud.home, sleep=cloud.control.advance)
     assert tpuctl(*NODE).code == 0
     return tpuctl

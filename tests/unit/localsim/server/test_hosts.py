@@ -17,7 +17,7 @@ from localsim.workers.isolation.namespace import NamespaceIsolation
 def refusing(monkeypatch, tmp_path) -> Path:
     """The settings of a kernel that allows no namespaces."""
 
-    async def refuse(_state_dir: Path, **_: object) -> None:
+    async def refuse(_state_dir: Path, _services: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(NamespaceIsolation, "open", refuse)

@@ -1,83 +1,76 @@
-"""The files of the TLS ports: a CA, the server's key, and the service accounts' keys.
+"""The certificate of every TLS port, and the CA that signed it, whom clients have to trust.
 
-    STATE_DIR/google/ca.pem         whom clients have to trust
+    STATE_DIR/google/ca.pem         the CA
                      server.pem     the key and certificate of every TLS port
-                     tokens.key     what access tokens are signed with
-                     NAME.json      a service account's key, as Google hands them out
 
-The CA's own key is never written: it signs one certificate and nothing after that.
+The CA's own key is never written: it signs one certificate and nothing after that. The certificate
+is for loopback and for Google's names that lead to the simulator inside the VPC.
 """
 
 import datetime
-import hashlib
 import ipaddress
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import ssl
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from localsim.accounts import email
-from localsim.state_directory import load_or_create_secret, write_private
+from localsim.services.net.google_hosts import SERVICE_OF
+from localsim.state_directory import write_private
 
 CERTIFICATE_LIFETIME = datetime.timedelta(days=365)
 RENEW_BEFORE = datetime.timedelta(days=30)
 CLOCK_SKEW = datetime.timedelta(days=1)
 """Clocks of clients may be behind."""
-ACCOUNT_KEY_BITS = 2048
-LOOPBACK_NAMES = (
+NAMES = (
     x509.DNSName("localhost"),
     x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
     x509.IPAddress(ipaddress.ip_address("::1")),
+    *map(x509.DNSName, SERVICE_OF),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
-    """The files of the directory `google`, and the public keys in them."""
+class Certificates:
+    """The files of the CA and of the server's certificate."""
 
     ca: Path
     server: Path
-    token_secret: str = field(repr=False)
-    keys: Mapping[str, Path]
-    """Account name -> key file."""
-    public_keys: Mapping[str, Any]
-    """Account name -> rsa.RSAPublicKey."""
+
+    def server_context(self) -> ssl.SSLContext:
+        """What a server needs to speak TLS with this certificate; raises OSError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.server)
+        return context
 
 
-def establish(directory: Path, project: str, token_uri: str, accounts: Iterable[str]) -> Authority:
-    """Create the files that are missing or expire soon; keys stay. Raises OSError, ValueError."""
+def ensure_certificates(directory: Path) -> Certificates:
+    """Create what is missing, expires soon or lacks a name. Raises OSError, ValueError."""
     directory.mkdir(mode=0o700, exist_ok=True)
-    ca, server = directory / "ca.pem", directory / "server.pem"
-    if not _is_usable(ca, server):
-        _certify(ca, server)
-    files = {name: directory / f"{name}.json" for name in accounts}
-    return Authority(
-        ca,
-        server,
-        load_or_create_secret(directory / "tokens.key"),
-        files,
-        {name: _account(file, name, project, token_uri) for name, file in files.items()},
-    )
+    found = Certificates(directory / "ca.pem", directory / "server.pem")
+    if not _is_usable(found.ca, found.server):
+        _certify(found.ca, found.server)
+    return found
 
 
 def _is_usable(ca: Path, server: Path) -> bool:
-    """Whether the CA signed the certificate and both stay valid for a while."""
+    """Whether the CA signed the certificate, for all names, and both stay valid for a while."""
     try:
         signer = x509.load_pem_x509_certificate(ca.read_bytes())
         signed = x509.load_pem_x509_certificate(server.read_bytes())
         serialization.load_pem_private_key(server.read_bytes(), password=None)
         signed.verify_directly_issued_by(signer)
-    except (OSError, ValueError, TypeError, InvalidSignature):
+        names = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
     soon = datetime.datetime.now(datetime.UTC) + RENEW_BEFORE
-    return min(signer.not_valid_after_utc, signed.not_valid_after_utc) > soon
+    is_lasting = min(signer.not_valid_after_utc, signed.not_valid_after_utc) > soon
+    return is_lasting and set(names) == set(NAMES)
 
 
 def _certify(ca: Path, server: Path) -> None:
@@ -95,7 +88,7 @@ def _certify(ca: Path, server: Path) -> None:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(LOOPBACK_NAMES), critical=False)
+        .add_extension(x509.SubjectAlternativeName(NAMES), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
         )
@@ -140,36 +133,7 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _account(file: Path, name: str, project: str, token_uri: str) -> rsa.RSAPublicKey:
-    """The public key of an account; its file names where tokens are now to be had."""
-    document = json.loads(file.read_text("ascii")) if file.exists() else {}
-    text = document.get("private_key") or _private_pem(
-        rsa.generate_private_key(public_exponent=65537, key_size=ACCOUNT_KEY_BITS)
-    ).decode("ascii")
-    key = serialization.load_pem_private_key(text.encode("ascii"), password=None)
-    if not isinstance(key, rsa.RSAPrivateKey):
-        raise ValueError(f"{file} holds no RSA key")
-    public = key.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    fingerprint = hashlib.sha256(public).digest()
-    wanted = {
-        "type": "service_account",
-        "project_id": project,
-        "private_key_id": fingerprint.hex()[:40],
-        "private_key": text,
-        "client_email": email(name, project),
-        "client_id": str(int.from_bytes(fingerprint[:8]))[:21],
-        "auth_uri": token_uri.replace("/token", "/auth"),
-        "token_uri": token_uri,
-        "universe_domain": "googleapis.com",
-    }
-    if document != wanted:
-        write_private(file, json.dumps(wanted, indent=2).encode("ascii"))
-    return key.public_key()
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
