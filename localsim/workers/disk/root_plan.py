@@ -64,9 +64,9 @@ def prepare_shared(
 def prepare_chips(shared: Path, accelerator_type: str) -> None:
     """Make what the plan of a worker of this type refers to, unless it is there; raises OSError."""
     kind = catalog.accelerator_type(accelerator_type)
-    directory = system_layer.pci_devices_directory(layer_directory(shared), kind)
+    directory = system_layer.chips_directory(layer_directory(shared), kind)
     if not directory.exists():
-        chips.write_pci_devices(directory, kind)
+        chips.write_chips(directory, kind)
 
 
 def plan_root(
@@ -89,7 +89,7 @@ def plan_root(
         "links": list(machine.links.items()),
         # What is mounted on something comes after it.
         "mounts": sorted(mounts, key=lambda mount: mount["path"].split("/")),
-        "pci": str(system_layer.pci_devices_directory(layer, kind)),
+        "sys_chips": str(system_layer.chips_directory(layer, kind)),
         "chips": chips.device_files(kind),
         "shm_bytes": SHM_BYTES,
         "guard_proc": os.geteuid() == 0,

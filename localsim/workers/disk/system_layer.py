@@ -5,7 +5,7 @@
     root/usr/, lib/ …    sudo, libtpu's stand-in, and directories that their owner can write to
     root/opt/localsim/   what else is put on a worker
     database/            what a package manager must be able to write to
-    pci/<generation>-<chips>/   what /sys/bus/pci/devices shows, with the first worker of the type
+    chips/<generation>-<chips>/ what /sys shows of chips, with the first worker of the type
 
 It is made anew with the first worker after each start of a simulator.
 
@@ -144,9 +144,9 @@ def database_directory(layer: Path) -> Path:
     return layer / "database"
 
 
-def pci_devices_directory(layer: Path, kind: AcceleratorType) -> Path:
-    """The directory that /sys/bus/pci/devices shows on workers of this type."""
-    return layer / "pci" / f"{kind.generation}-{kind.chips_per_worker}"
+def chips_directory(layer: Path, kind: AcceleratorType) -> Path:
+    """The directory of what /sys shows of the chips on workers of this type."""
+    return layer / "chips" / f"{kind.generation}-{kind.chips_per_worker}"
 
 
 def _write_tree(top: Path, points: Iterable[str], links: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ _LINKS = {
     "stderr": "/proc/self/fd/2",
 }
 _DEV_BYTES = 1 << 20
-_PCI = "/sys/bus/pci/devices"
+_PCI, _GROUPS = "/sys/bus/pci/devices", "/sys/kernel/iommu_groups"
 # Root of the machine itself may write here by the files' modes alone, and a worker's root is that
 # user when the simulator is started by root.
 _GUARDED = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
@@ -48,8 +48,11 @@ def make_proc(*, guarded: bool) -> None:
             mounts.bind_read_only(path, path)
 
 
-def make_sys(host: str, pci: str) -> list[str]:
-    """Mount /sys with the chips as its only PCI devices; return notes on what failed in part."""
+def make_sys(host: str, chips: str) -> list[str]:
+    """Mount /sys with the chips as its only PCI devices; return notes on what failed in part.
+
+    `chips` is the directory of what it shows of them.
+    """
     notes = []
     tree.make_directory("/sys")
     try:
@@ -60,7 +63,11 @@ def make_sys(host: str, pci: str) -> list[str]:
     if not os.path.isdir(_PCI):
         mounts.mount_memory("/sys/bus", _DEV_BYTES, 0o755)
         tree.make_directory(_PCI)
-    mounts.bind_read_only(pci, _PCI)
+    mounts.bind_read_only(f"{chips}/devices", _PCI)
+    if os.path.isdir(_GROUPS):
+        mounts.bind_read_only(f"{chips}/iommu_groups", _GROUPS)
+    else:
+        notes.append(f"there is no {_GROUPS} on this machine: Ray finds no chips used through VFIO")
     return notes
 
 

@@ -23,7 +23,7 @@ def build(plan: dict[str, Any]) -> list[str]:
     host = f"/.{os.urandom(16).hex()}"
     notes = _enter(plan["root"], host)
     devices.make_proc(guarded=plan["guard_proc"])
-    notes += devices.make_sys(host, host + plan["pci"])
+    notes += devices.make_sys(host, host + plan["sys_chips"])
     devices.make_dev(host, plan["chips"], plan["shm_bytes"])
     for mount in plan["mounts"]:
         notes += _MOUNT[mount["kind"]](mount, host)

@@ -19,8 +19,8 @@ SEEN = {
 def test_a_generations_chips_have_its_ids_and_device_files(name: str, tmp_path: Path):
     device, subsystem, files = SEEN[name]
     kind = accelerator_type(name)
-    chips.write_pci_devices(tmp_path, kind)
-    slots = sorted(tmp_path.iterdir())
+    chips.write_chips(tmp_path / "chips", kind)
+    slots = sorted((tmp_path / "chips" / "devices").iterdir())
     assert len(slots) == kind.chips_per_worker
     assert slots[0].name == "0000:00:04.0"
     for slot in slots:
@@ -31,8 +31,16 @@ def test_a_generations_chips_have_its_ids_and_device_files(name: str, tmp_path: 
     assert chips.device_files(kind) == files
 
 
-def test_chips_used_through_vfio_are_known_by_their_iommu_groups(tmp_path: Path):
-    """tpu-info takes the number of a chip's device file from there."""
-    chips.write_pci_devices(tmp_path, accelerator_type("v6e-8"))
-    groups = [(slot / "iommu_group").readlink().name for slot in sorted(tmp_path.iterdir())]
-    assert groups == [str(chip) for chip in range(8)]
+def test_chips_used_through_vfio_have_an_iommu_group_each(tmp_path: Path):
+    """tpu-info takes the number of a chip's device file from there, Ray the vendor of a group."""
+    sys = tmp_path / "sys"
+    (sys / "kernel").mkdir(parents=True)
+    (sys / "bus" / "pci").mkdir(parents=True)
+    chips.write_chips(tmp_path / "chips", accelerator_type("v6e-8"))
+    (tmp_path / "chips" / "devices").rename(sys / "bus" / "pci" / "devices")
+    (tmp_path / "chips" / "iommu_groups").rename(sys / "kernel" / "iommu_groups")
+    slots = sorted((sys / "bus" / "pci" / "devices").iterdir())
+    assert [(slot / "iommu_group").resolve().name for slot in slots] == [*map(str, range(8))]
+    vendors = sorted(sys.glob("kernel/iommu_groups/*/devices/*/vendor"))
+    assert {path.read_text() for path in vendors} == {"0x1ae0\n"}
+    assert len(vendors) == 8
