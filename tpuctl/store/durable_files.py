@@ -16,7 +16,7 @@ import google_crc32c
 from tpuctl.durable_directories import sync_directory
 from tpuctl.errors import LocalIOError, LockedError
 from tpuctl.store.buffers import Buffers
-from tpuctl.store.crc32c_base64 import encode_crc32c
+from tpuctl.store.crc32c_base64 import crc32c, encode_crc32c
 from tpuctl.store.entry import Source, blocks
 from tpuctl.store.uncached import write_uncached
 
@@ -169,18 +169,23 @@ class ChecksumFiles:
         self._directory = directory
 
     def write(self, key: str, generation: int, value: str) -> None:
-        """Keep a checksum; called before its object is written: a crash leaves it unused."""
+        """Keep a checksum; called before its object is written: a crash leaves it unused.
+
+        A file has its own checksum as well: a bit of it that flips says nothing of the object.
+        """
         self._directory.mkdir(exist_ok=True)
-        self._path(key).write_text(f"{generation} {value}", "ascii")
+        text = f"{generation} {value}"
+        self._path(key).write_text(f"{text} {crc32c(text.encode())}", "ascii")
 
     def read(self, key: str, generation: int) -> str | None:
         """The checksum of that generation, when it was written by a store."""
         try:
             with open(self._path(key), "rb", buffering=0) as file:  # noqa: PTH123 (see _path)
-                words = file.read().decode("ascii").split()
+                text, _, own = file.read().decode("ascii").rpartition(" ")
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
             return None
-        return words[1] if len(words) == 2 and words[0] == str(generation) else None
+        written, _, value = text.partition(" ")
+        return value if written == str(generation) and own == crc32c(text.encode()) else None
 
     def forget(self, key: str) -> None:
         """Remove what is remembered of a key."""

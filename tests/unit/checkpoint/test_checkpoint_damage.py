@@ -96,6 +96,8 @@ def no_json(saved):
 
 DAMAGES = [cut, empty, remove, exchange]
 DAMAGES += [take_the_commit_of_another_step, empty_the_commit, no_json]
+UNFINISHED = (cut, empty, remove, exchange)
+"""What a copy that is still on its way looks like as well: a file is missing, or too short."""
 
 
 @pytest.mark.parametrize("is_store_blind", [False, True])
@@ -116,7 +118,9 @@ def test_a_damaged_step_is_marked_reported_and_never_used_again(
     assert step == 20
     assert reason
     marks = [*(saved / "step_000000000020").glob("BAD_*")]
-    assert [decode(bad.read_bytes())["reason"] for bad in marks] == [reason] * (damage != remove)
+    assert [decode(bad.read_bytes())["reason"] for bad in marks] == [reason] * (
+        damage not in UNFINISHED
+    )
     run.save(20)
     assert same(Run(saved, 3).restore().tree, tree(20))
 

@@ -73,6 +73,19 @@ def test_bytes_that_changed_at_rest_are_found(store, tmp_path):
         store.get_range("a")
 
 
+def test_a_checksum_that_rotted_says_nothing_of_its_object(store, tmp_path):
+    entry = store.put_if_absent("a", b"x" * 1000)
+    (path,) = (tmp_path / "objects" / ".tpuctl-store" / "crc32c").iterdir()
+    written = path.read_bytes()
+    for bit in range(8 * len(written)):
+        rotten = bytearray(written)
+        rotten[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(rotten)
+        assert list(store.list()) == [replace(entry, crc32c="")]
+    assert store.get_range("a") == b"x" * 1000
+    assert store.head("a") == entry
+
+
 def test_a_generation_moves_on_when_the_clock_stands_still(store, tmp_path):
     ahead_ns = 4_000_000_000_000_000_000
     store.put_if_absent("a", b"1")

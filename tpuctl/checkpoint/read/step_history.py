@@ -58,6 +58,8 @@ class CheckpointStep:
     commit: Commit | None = None
     """The head of the manifest, with the generations that its files have here."""
     defect: str | None = None
+    is_marked_bad: bool = False
+    """Whether all that speaks against it is that somebody found it damaged, and marked it."""
     is_copied: bool = False
     """Whether its files have other generations here than COMMIT says, but the same checksums."""
     is_unverified: bool = False
@@ -90,11 +92,14 @@ class CheckpointStep:
 
     @property
     def lacks_files(self) -> bool:
-        """Whether a file that its COMMIT names is not there: it may come when it is copied."""
+        """Whether a file that its COMMIT names is not there, or not all of it.
+
+        It may come when the step is copied.
+        """
         if self.commit is None or self.commit.step != self.step:
             return False
-        listed = {entry.key for entry in self.entries}
-        return any(stored.path not in listed for stored in self.commit.objects)
+        listed = {entry.key: entry.size_bytes for entry in self.entries}
+        return any(listed.get(each.path, -1) < each.size_bytes for each in self.commit.objects)
 
     @property
     def reason(self) -> str:
@@ -209,9 +214,17 @@ def mark_bad(store: Store, step: CheckpointStep, reason: str, fence: int = NO_RU
 
 
 def note_verified(store: Store, step: CheckpointStep) -> None:
-    """Remember that every byte of a copy was read and is right: it is COMPLETE from now on."""
-    if step.committed is not None and step.commit is not None:
+    """Remember that every byte of a step was read and is right: it is COMPLETE from now on.
+
+    Of a copy a record is kept. The mark of one that was found damaged, and was put right since, is
+    deleted after that.
+    """
+    if step.committed is None or step.commit is None:
+        return
+    if step.is_unverified:
         copied_steps.remember_verified(store, step.committed, step.commit)
+    if step.is_marked_bad:
+        store.delete(layout.bad_key(step.step, step.committed.generation))
 
 
 def _read_ahead(store: Store, records: RecordCache, commits: Sequence[Entry]) -> None:
@@ -241,9 +254,10 @@ def _step(
     except IntegrityError as error:
         return CheckpointStep(number, entries, committed, None, f"COMMIT: {error}")
     step = CheckpointStep(number, entries, committed, commit)
-    defect = _bad_reason(store, records, step) or _defect(step, commit)
+    bad, defect = _bad_reason(store, records, step), _defect(step, commit)
     if defect is not None:
-        return replace(step, defect=defect)
+        return replace(step, defect=bad or defect)
+    step = replace(step, defect=bad, is_marked_bad=bad is not None)
     here = copied_steps.with_generations_here(commit, {entry.key: entry for entry in entries})
     if here is commit:
         return step

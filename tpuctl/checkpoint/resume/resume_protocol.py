@@ -101,7 +101,9 @@ class _Leader:
         store = self._run.store
         history = read_history(store)
         for listed in history.steps:  # the saves of this run need not read these again
-            if listed.committed is not None and listed.commit is not None:
+            if listed.committed is None or listed.commit is None:
+                continue
+            if not listed.is_copied:  # a copy has other generations than its COMMIT says
                 self._records.add(listed.committed, listed.commit)
         check_fence(history, self._run.fence)
         skipped: list[tuple[int, str]] = []

@@ -48,9 +48,9 @@ class VerifyResult:
 def verify_steps(steps: Sequence[FoundStep], advance: Callable[[int], None]) -> list[VerifyResult]:
     """Read every byte of the steps, then mark those of ours that are corrupt.
 
-    Neither a run nor prune takes a marked one for good. A copy of a step of ours that is whole is
-    COMPLETE from then on. The steps of other frameworks stay as they are. `advance` is told of
-    bytes that were compared, from any thread.
+    Neither a run nor prune takes a marked one for good. A step of ours that is whole is COMPLETE
+    from then on, also one that was copied, or was marked and is put right. The steps of other
+    frameworks stay as they are. `advance` is told of bytes that were compared, from any thread.
     """
     results = [verify_found_step(step, advance) for step in steps]
     return [_remember(result) for result in results]
@@ -90,10 +90,12 @@ def counted(count: int) -> str:
 
 
 def _corrupt_hint(place: CheckpointLocation, corrupt: VerifyResult) -> str:
-    every = f"tpuctl checkpoint verify {place.typed} --all"
     if corrupt.view.kind is CheckpointKind.TPUCTL:
-        return f"a run takes the newest good step; which are: {every}"
-    return f"{corrupt.view.kind.value} restores it all the same: name a good one to it; {every}"
+        return f"a run takes the newest good step; run: tpuctl checkpoint list {place.typed}"
+    return (
+        f"{corrupt.view.kind.value} restores it all the same: name a good step to it; "
+        f"run: tpuctl checkpoint verify {place.typed} --all"
+    )
 
 
 def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> VerifyResult:
@@ -113,14 +115,14 @@ def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> Verify
 
 
 def _remember(result: VerifyResult) -> VerifyResult:
-    """Mark a corrupt step of ours, and note of a copy that it is whole."""
+    """Mark a corrupt step of ours, and note of a copy or of a marked one that it is whole."""
     step = result.step
-    if not isinstance(step, OwnStep) or step.step.defect:
+    if not isinstance(step, OwnStep):
         return result
     try:
-        if result.verdict is Verdict.CORRUPT:
+        if result.verdict is Verdict.CORRUPT and not step.step.defect:
             mark_bad(step.store, step.step, result.why)
-        elif result.verdict is Verdict.WHOLE and step.step.is_unverified:
+        elif result.verdict is Verdict.WHOLE:
             note_verified(step.store, step.step)
     except TpuctlError as error:
         return replace(result, unmarked=error)
@@ -130,10 +132,12 @@ def _remember(result: VerifyResult) -> VerifyResult:
 def _findings(step: FoundStep, advance: Callable[[int], None]) -> Iterator[str]:
     if not isinstance(step, OwnStep):
         yield from find_differences(step, advance)
-    elif step.step.committed is not None and step.step.defect:
-        yield step.step.defect
-    else:
+    elif step.step.committed is None or not step.step.defect:
         verify_step(step.store, step.step, advance)
+    elif step.step.is_marked_bad:  # it may have been put right
+        verify_step(step.store, replace(step.step, defect=None), advance)
+    else:
+        yield step.step.defect
 
 
 def find_differences(

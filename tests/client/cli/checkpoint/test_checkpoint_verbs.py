@@ -229,6 +229,20 @@ def test_a_directory_that_was_copied_is_unverified_until_it_is_verified(
     assert [row["state"] for row in rows] == ["COMPLETE", "CORRUPT", "COMPLETE"]
 
 
+def test_a_step_that_was_put_right_is_good_once_it_was_verified(here, three_steps, tmp_path):
+    there = shutil.copytree(three_steps, tmp_path / "there", copy_function=shutil.copy)
+    flip(shard(there, 20))
+    result = here("checkpoint", "verify", str(there), "--step", "20")
+    hint = f"hint: a run takes the newest good step; run: tpuctl checkpoint list {there}"
+    assert (result.code, result.err.splitlines()[-1]) == (50, hint)
+    assert here("checkpoint", "verify", str(there), "--step", "20").code == 50
+    flip(shard(there, 20))
+    assert here("checkpoint", "list", str(there), "-o", "json").json[1]["state"] == "CORRUPT"
+    assert here("checkpoint", "verify", str(there), "--step", "20").code == 0
+    rows = here("checkpoint", "list", str(there), "-o", "json").json
+    assert [row["state"] for row in rows] == ["UNVERIFIED", "COMPLETE", "UNVERIFIED"]
+
+
 def test_who_may_only_read_verifies_a_copy_each_time(here, three_steps, tmp_path, monkeypatch):
     from tpuctl.store.directory import DirectoryStore
 

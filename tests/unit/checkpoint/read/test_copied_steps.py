@@ -115,6 +115,13 @@ def test_steps_that_were_not_verified_count_for_nothing_when_others_are_deleted(
     assert [step for step, _ in states(copied)] == [40]
 
 
+def test_a_run_that_goes_on_from_a_part_of_a_copy_does_not_count_it_as_good(copied):
+    with Checkpointer(str(copied), 0, 1, fence=2, keep=2) as checkpointer:
+        assert checkpointer.restore(like={"step": tree(20)["step"]}).step == 20
+        checkpointer.save(30, tree(30), wait=True)
+    assert states(copied) == [(10, "UNVERIFIED"), (20, "UNVERIFIED"), (30, "COMPLETE")]
+
+
 def test_a_bucket_that_was_moved_is_good_by_its_checksums():
     bucket = MemoryBucket()
     Run(MemoryStore(bucket), 1).save(20)
@@ -138,8 +145,13 @@ def test_a_copy_that_is_still_on_its_way_is_not_condemned(original, tmp_path):
     with pytest.raises(NoCheckpointError, match="missing"):
         Run(there, 2).restore()
     copy(original / COMMIT.split("/")[0], there / COMMIT.split("/")[0])
+    whole = (there / SHARD).read_bytes()
+    (there / SHARD).write_bytes(whole[:100])
+    with pytest.raises(NoCheckpointError, match="its size"):
+        Run(there, 3).restore()
+    (there / SHARD).write_bytes(whole)
     assert states(there) == [(20, "UNVERIFIED")]
-    assert same(Run(there, 3).restore().tree, tree(20))
+    assert same(Run(there, 4).restore().tree, tree(20))
 
 
 def test_a_flipped_bit_in_a_copy_is_found_by_who_reads_it(copied):
