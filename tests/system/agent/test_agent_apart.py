@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -90,3 +91,27 @@ def test_what_is_no_value_is_none(answering, said):
     server = answering(said)
     assert metadata_server.value("instance/preempted") is None
     server.join()
+
+
+def test_a_metadata_server_that_is_late_is_asked_again(monkeypatch):
+    monkeypatch.setattr(metadata_server, "CONNECT_S", 0.02)
+    monkeypatch.setattr(metadata_server, "TRIES", 1000)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.getsockname()[1]}")
+
+        def answer_all_but_the_first() -> None:
+            with server.accept()[0] as first:
+                metadata_server.CONNECT_S = 20.0
+                while not answered.is_set():
+                    with server.accept()[0] as connection, suppress(ConnectionError):
+                        connection.recv(65536)
+                        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nTRUE")
+                first.recv(65536)
+
+        answered = threading.Event()
+        thread = threading.Thread(target=answer_all_but_the_first)
+        thread.start()
+        assert metadata_server.value("instance/preempted") == "TRUE"
+        answered.set()
+        socket.create_connection(server.getsockname()).close()
+        thread.join()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 CONNECT_S = 2.0
+TRIES = 3
 WAIT_S = 300.0
 PATIENCE_S = 20.0
 """Beyond the time that the server was asked to wait."""
@@ -63,12 +64,16 @@ def ask(path: str, timeout_s: float) -> MetadataReply:
 
 
 def value(path: str) -> str | None:
-    """Return a value, None when there is none or no server."""
-    try:
-        answer = ask(path, CONNECT_S)
-    except (OSError, ValueError, IndexError):
-        return None
-    return answer.text if answer.status == 200 else None
+    """Return a value, None when there is none or no server; a late server is asked again."""
+    for _ in range(TRIES):
+        try:
+            answer = ask(path, CONNECT_S)
+        except socket.timeout:  # noqa: UP041 -- Python 3.8 has no other name for it
+            continue
+        except (OSError, ValueError, IndexError):
+            return None
+        return answer.text if answer.status == 200 else None
+    return None
 
 
 class MetadataWatch(threading.Thread):
