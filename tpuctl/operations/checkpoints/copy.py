@@ -65,8 +65,10 @@ def plan_copy(step: FoundStep, target: Store, checksums: ChecksumCache) -> StepC
     refuse_bad(step)
     if not isinstance(step, OwnStep):
         raise UsageError(
-            f"{step.view.name} is a step of {step.view.kind.value}",
-            hint=f"copy its files: tpuctl data push DIR {_BUCKET}BUCKET/DIR, then seal the copy",
+            f"only steps of tpuctl are copied; {step.view.name} is a step of "
+            f"{step.view.kind.value}",
+            hint=f"copy its files and seal the copy: {_copy_files(step, target)} && "
+            f"tpuctl checkpoint seal {quote(target.url)}",
         )
     if target.url == step.store.url:
         raise UsageError(f"step {step.view.handle} is in {target.url} already", hint=ANOTHER)
@@ -100,6 +102,16 @@ def send(copy: StepCopy, open_bucket: Callable[[str], BulkBucket]) -> Iterator[T
 def complete(copy: StepCopy) -> None:
     """Put COMMIT: from now on the step is there. Raises IntegrityError, ConflictError."""
     commit_copy(copy.step, copy.store)
+
+
+def _copy_files(step: FoundStep, target: Store) -> str:
+    """The command that copies the files of a step of another framework."""
+    source, there = quote(f"{step.store.url}/{step.view.name}"), quote(target.url)
+    if not _is_bucket(target):
+        return f"mkdir -p {there} && cp -r {source} {there}/"
+    if _is_bucket(step.store):
+        return f"gcloud storage cp -r {source} {there}/"
+    return f"tpuctl data push {source} {quote(f'{target.url}/{step.view.name}')}"
 
 
 def _entry_at(target: Store, listed: Entry | None) -> Entry | None:

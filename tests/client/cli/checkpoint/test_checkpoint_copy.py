@@ -164,10 +164,26 @@ def test_what_cannot_be_copied_is_said(tpuctl, here, argv, code, message):
     assert (result.code, message.format(here=here) in result.err) == (code, True), result.err
 
 
-def test_a_step_of_another_framework_is_not_copied_to_a_bucket(tpuctl, tmp_path):
+def test_a_step_of_another_framework_is_copied_by_the_commands_of_the_hint(tpuctl, tmp_path):
     import safetensors.numpy
 
-    (tmp_path / "models").mkdir()
-    safetensors.numpy.save_file({"w": np.zeros(3)}, tmp_path / "models" / "model.safetensors")
-    result = tpuctl("checkpoint", "push", str(tmp_path / "models"), URL)
-    assert (result.code, "hint: copy its files: tpuctl data push" in result.err) == (2, True)
+    models, url = tmp_path / "models", "gs://local-bucket/copies/models"
+    (models / "checkpoint-7").mkdir(parents=True)
+    safetensors.numpy.save_file({"w": np.zeros(3)}, models / "checkpoint-7" / "model.safetensors")
+    result = tpuctl("checkpoint", "push", str(models), url)
+    commands = (
+        f"tpuctl data push {models}/checkpoint-7 {url}/checkpoint-7",
+        f"tpuctl checkpoint seal {url}",
+    )
+    assert (result.code, result.err.splitlines()) == (2, [
+        "error: only steps of tpuctl are copied; checkpoint-7 is a step of safetensors",
+        f"hint: copy its files and seal the copy: {' && '.join(commands)}",
+    ])  # fmt: skip
+    for command in commands:
+        assert tpuctl(*command.split()[1:]).code == 0
+    assert states(tpuctl, url) == {7: "COMPLETE"}
+    within = tpuctl("checkpoint", "copy", url, OTHER)
+    assert f"gcloud storage cp -r {url}/checkpoint-7 {OTHER} && " in within.err
+    there = tmp_path / "there"
+    result = tpuctl("checkpoint", "copy", str(models), str(there))
+    assert f": mkdir -p {there} && cp -r {models}/checkpoint-7 {there}/ && " in result.err
