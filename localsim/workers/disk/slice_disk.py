@@ -97,8 +97,9 @@ class WorkerDisk:
         """Create the directories and the host key of a new disk; raises OSError."""
         from asyncssh import generate_private_key
 
-        for directory in (self.home, self.temporary, self.processes):
-            directory.mkdir(mode=0o700, parents=True)
+        for directory in (self.directory, self.home, self.temporary, self.processes):
+            directory.mkdir(mode=0o700)
+        (self.home / ".bashrc").touch(mode=0o600)
         (self.home / ".bashrc").write_text(f"PS1='$LOGNAME@{hostname}:\\w\\$ '\n")
         key = generate_private_key("ssh-ed25519", comment=hostname)
         write_private(self.directory / "host_key", key.export_private_key())
@@ -147,7 +148,8 @@ class SliceDisk:
 def create_disk(slices: Path, name: str, ports: tuple[int, ...]) -> SliceDisk:
     """A new disk with the ports of the coordinator and of each worker; raises OSError."""
     directory = slices / secrets.token_hex(8)
-    directory.mkdir(mode=0o700, parents=True)
+    slices.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700)
     disk = SliceDisk(directory, name, f"t1v-n-{secrets.token_hex(4)}", ports[0], ports[1:])
     for index, worker in enumerate(disk.workers):
         worker.format(disk.hostname(index))

@@ -23,6 +23,7 @@ def record_launcher(state_dir: Path, pid: int) -> None:
     children = Path(f"/proc/{pid}/task/{pid}/children")  # not every kernel has it
     first = children.read_text("ascii").split() if children.is_file() else []
     for name, process in zip((_LAUNCHER, _FIRST), (pid, *map(int, first)), strict=False):
+        (state_dir / name).touch(mode=0o600)
         (state_dir / name).write_text(f"{process} {processes.start_time(process)}\n", "ascii")
 
 

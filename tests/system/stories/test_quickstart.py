@@ -109,13 +109,15 @@ def test_nothing_is_left(told):
 
 
 def open_to_others(home: Path) -> list[str]:
-    """What another user may enter, read or write; nobody gets below a closed simulator."""
-    simulators = {path for path in home.glob("**/local/*/") if not path.stat().st_mode & 0o077}
-    assert simulators
+    """What another user may enter, read or write; what workers see is behind closed directories."""
+    closed = {*home.glob("**/local/*/slices/*/[0-9]*/"), *home.glob("**/local/*/vpc/")}
+    assert closed
     return [
         f"{path.relative_to(home)} {stat.S_IMODE(path.lstat().st_mode):o}"
         for path in (home, *home.rglob("*"))
-        if path.lstat().st_mode & 0o077 and simulators.isdisjoint(path.parents)
+        if path.lstat().st_mode & 0o077
+        and not path.is_symlink()
+        and closed.isdisjoint(path.parents)
     ]
 
 

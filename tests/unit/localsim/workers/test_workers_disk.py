@@ -27,6 +27,20 @@ def test_host_keys_and_homes_are_private(tmp_path: Path):
     assert worker.home.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_a_disk_is_its_owner_s_alone_whatever_the_umask(tmp_path: Path, umask):
+    before = os.umask(umask)
+    try:
+        disks.create_disk(tmp_path / "slices", NAME, PORTS)
+    finally:
+        os.umask(before)
+    found = {
+        (path.is_dir(), path.stat().st_mode & 0o777) for path in (tmp_path / "slices").rglob("*")
+    }
+    assert (tmp_path / "slices").stat().st_mode & 0o777 == 0o700
+    assert found == {(True, 0o700), (False, 0o600)}
+
+
 def test_markers_name_slice_and_worker(tmp_path: Path):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     assert made.workers[1].marker == f"{disks.slice_id(made.directory)}-1"
