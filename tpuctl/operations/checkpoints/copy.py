@@ -5,13 +5,13 @@ comes here.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
 
-from tpuctl.checkpoint.format import layout
 from tpuctl.checkpoint.format.commit_schema import StoredObject, is_like
+from tpuctl.checkpoint.read.step_history import inspect_step, note_verified
 from tpuctl.errors import (
     ConflictError,
     IntegrityError,
@@ -35,6 +35,7 @@ from tpuctl.operations.stage.transfer.pool import TransferReport, Unit, carry_ou
 from tpuctl.operations.stage.transfer.push_files import push
 from tpuctl.store import Entry, Store
 from tpuctl.store.crc32c_base64 import decode_crc32c, encode_crc32c
+from tpuctl.store.entry import measure_source
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
 
 _BUCKET = "gs://"
@@ -73,10 +74,11 @@ def plan_copy(step: FoundStep, target: Store, checksums: ChecksumCache) -> StepC
     if target.url == step.store.url:
         raise UsageError(f"step {step.view.handle} is in {target.url} already", hint=ANOTHER)
     is_same = find_same_commit(step, target) is not None
-    there = {each.key: each for each in target.list(layout.step_prefix(step.step.step))}
+    found = inspect_step(target, step.step.step)
+    there = {each.key: each for each in found.entries}
     plan = TransferPlan(step.store.url)
     for stored in commit_of(step).objects:
-        current = _entry_at(target, there.get(stored.path))
+        current = _entry_at(target, there.get(stored.path), is_doubted=found.defect is not None)
         is_current = current is not None and is_like(stored, current)
         if current is not None and not is_current and not is_same:
             raise ConflictError(f"{target.url}/{stored.path} has other bytes", hint=ANOTHER)
@@ -102,6 +104,9 @@ def send(copy: StepCopy, open_bucket: Callable[[str], BulkBucket]) -> Iterator[T
 def complete(copy: StepCopy) -> None:
     """Put COMMIT: from now on the step is there. Raises IntegrityError, ConflictError."""
     commit_copy(copy.step, copy.store)
+    there = inspect_step(copy.store, copy.step.step.step)
+    if there.is_marked_bad and not _is_bucket(copy.store):
+        note_verified(copy.store, there)  # its files were read, and are right by now
 
 
 def _copy_files(step: FoundStep, target: Store) -> str:
@@ -114,9 +119,20 @@ def _copy_files(step: FoundStep, target: Store) -> str:
     return f"tpuctl data push {source} {quote(f'{target.url}/{step.view.name}')}"
 
 
-def _entry_at(target: Store, listed: Entry | None) -> Entry | None:
-    """What is at the target, with its checksum: a directory takes one that it does not know."""
-    return target.head(listed.key) if listed is not None and not listed.crc32c else listed
+def _entry_at(target: Store, listed: Entry | None, *, is_doubted: bool) -> Entry | None:
+    """What is at the target, with its checksum: a directory takes one that it does not know.
+
+    Where somebody found the step damaged, the bytes of a file count, not what was once written.
+    """
+    if listed is None or _is_bucket(target):
+        return listed
+    if not is_doubted:
+        return listed if listed.crc32c else target.head(listed.key)
+    try:
+        with Path(target.url, listed.key).open("rb") as file:
+            return replace(listed, crc32c=measure_source(file)[1])
+    except OSError as error:
+        raise LocalIOError(f"cannot read {listed.key}: {error.strerror}") from error
 
 
 def _source_identity(

@@ -126,6 +126,22 @@ def test_a_flipped_bit_at_the_target_is_mended(tpuctl, here, tmp_path):
     assert states(tpuctl, tmp_path / "own") == {20: "COMPLETE"}
 
 
+def test_what_verify_found_at_the_target_is_mended(tpuctl, here, tmp_path):
+    """A disk forgets a bit, and the time of the file stays as it was."""
+    argv = ("checkpoint", "copy", str(here), str(tmp_path / "own"))
+    tpuctl(*argv)
+    flip(shard(tmp_path / "own", 20))
+    assert tpuctl("checkpoint", "verify", str(tmp_path / "own")).code == 50
+    assert tpuctl(*argv, "-o", "json").json["objects_sent"] == 1
+    assert states(tpuctl, tmp_path / "own") == {20: "COMPLETE"}
+    flip(shard(tmp_path / "own", 20))
+    assert tpuctl("checkpoint", "verify", str(tmp_path / "own")).code == 50
+    flip(shard(tmp_path / "own", 20))
+    assert tpuctl(*argv, "-o", "json").json["objects_sent"] == 0
+    assert states(tpuctl, tmp_path / "own") == {20: "COMPLETE"}
+    assert tpuctl("checkpoint", "verify", str(tmp_path / "own")).code == 0
+
+
 def test_a_copy_is_as_good_as_what_it_was_made_of(tpuctl, here):
     url, onward = "gs://local-bucket/copies/pushed", "gs://local-bucket/copies/onward"
     tpuctl("data", "push", str(here), url)
