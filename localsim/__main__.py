@@ -145,6 +145,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="serve each worker's SSH on a loopback address as well, port 2222",
     )
+    serving.add_argument(
+        "--python", type=Path, help="the workers' python3 (default: the one that runs localsim)"
+    )
     clock = serving.add_mutually_exclusive_group()
     clock.add_argument(
         "--time-scale", type=float, default=1.0, help="simulated seconds per real second"

@@ -28,7 +28,7 @@ from localsim.services.worker.metadata_server import open_metadata
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.chip_holders import CHIP_FILES
 from localsim.workers.slices import OpenSshEndpoint, Slices
-from localsim.workers.worker import Worker, WorkerContext
+from localsim.workers.worker import SYSTEM_PATH, Worker, WorkerContext
 
 if TYPE_CHECKING:
     from localsim.server.tls_services import TlsServices
@@ -85,7 +85,7 @@ def build_components(
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
     objects = ObjectStore(state.path / "storage", clock)
     objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
-    environment = _environment(hosts, chosen)
+    environment = _environment(settings, hosts, chosen)
     named = {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=named)
     loopback_ssh = _loopback_doors(state) if settings.loopback_doors else None
@@ -120,15 +120,19 @@ def build_components(
     )
 
 
-def _environment(hosts: IsolationChoice, chosen: Mapping[str, int]) -> dict[str, str]:
+def _environment(
+    settings: Settings, hosts: IsolationChoice, chosen: Mapping[str, int]
+) -> dict[str, str]:
     """The variables of programs on workers: where Google's names mean nothing, addresses."""
     # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
-    project = {"GOOGLE_CLOUD_PROJECT": PROJECT, "GCSFS_DEFAULT_PROJECT": PROJECT}
+    common = {"GOOGLE_CLOUD_PROJECT": PROJECT, "GCSFS_DEFAULT_PROJECT": PROJECT}
+    if settings.python is not None:
+        common["PATH"] = f"{settings.python.absolute().parent}:{SYSTEM_PATH}"
     if hosts.vpc is not None:
-        return project
+        return common
     storage, others = (f"http://{LOOPBACK}:{chosen[name]}" for name in ("storage", "neighbours"))
     return {
-        **project,
+        **common,
         "STORAGE_EMULATOR_HOST": storage,
         "CLOUD_STORAGE_EMULATOR_ENDPOINT": storage,  # C++, which pyarrow uses
         "TENSORSTORE_GCS_HTTP_URL": storage,

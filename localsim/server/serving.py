@@ -34,6 +34,7 @@ from localsim.server.listeners import find_certificates
 from localsim.server.settings import Settings
 from localsim.services.net.google_hosts import SERVICE_OF
 from localsim.state_directory import ServeError, StateDirectory
+from localsim.workers.disk.interpreters import find_interpreter
 from localsim.workers.isolation.modes import Isolation
 from localsim.workers.isolation.vpc_services import VpcServices
 
@@ -88,6 +89,7 @@ async def _start(
     """Open everything until the stack closes; return the tasks that end only by an error."""
     stack.callback((connection := open_database(state.private("state.sqlite"))).close)
     check_state_present(state, connection)
+    python = None if settings.python is None else find_interpreter(settings.python)
     chosen = await isolation_choice.choose_isolation(
         settings.isolation,
         state.path,
@@ -95,6 +97,7 @@ async def _start(
             tuple(SERVICE_OF),
             lambda: find_certificates(state).ca,
             None if settings.offline else listeners.PACKAGE_PROXY_URL,
+            () if python is None else (python,),
         ),
     )
     stack.push_async_callback(chosen.isolation.close)

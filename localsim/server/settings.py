@@ -29,6 +29,8 @@ class Settings:
     """Whether workers have no way out of the VPC."""
     loopback_doors: bool = False
     """Whether each worker's SSH server answers on a loopback address as well."""
+    python: Path | None = None
+    """The workers' `python3`; by default the one that runs localsim."""
 
     def check(self) -> None:
         """Raise ServeError for numbers that no clock and no port can have."""
@@ -48,4 +50,5 @@ class Settings:
             *(["--isolation", self.isolation] if self.isolation else []),
             *(["--offline"] if self.offline else []),
             *(["--loopback-doors"] if self.loopback_doors else []),
+            *(["--python", str(self.python)] if self.python else []),
         ]

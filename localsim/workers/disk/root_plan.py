@@ -12,7 +12,6 @@ What programs write to an overlay is kept on the worker's disk.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,6 +23,7 @@ import localsim
 import tpuctl
 from localsim.workers import chips
 from localsim.workers.disk import system_layer, trust
+from localsim.workers.disk.interpreters import Interpreter, own_interpreter
 from localsim.workers.disk.slice_disk import WorkerDisk
 from tpuctl import catalog
 
@@ -33,6 +33,8 @@ SHM_BYTES = 2 << 30
 # Where distributions keep programs and libraries; Nix and Guix have stores of their own.
 _SYSTEM = ("/bin", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/usr")
 _MOST_LINKS = 40
+Pythons = tuple[Interpreter, ...]
+"""Those of the workers besides the one that runs this."""
 
 
 def layer_directory(shared: Path) -> Path:
@@ -44,17 +46,18 @@ def prepare_shared(
     shared: Path,
     files: Mapping[str, Path],
     *,
+    pythons: Pythons = (),
     proxy: str | None = None,
     find_authority: Callable[[], Path] | None = None,
 ) -> None:
     """Make what all workers' plans refer to but their chips, in 0.1 s; raises OSError.
 
-    `files` are put on every worker: path below /opt/localsim -> file or directory here. What
-    installs packages there goes through the HTTP `proxy`. Programs there also trust the CA whose
-    file `find_authority` gives.
+    `files` are put on every worker: path below /opt/localsim -> file or directory here. `pythons`
+    are there besides the one that runs this. What installs packages there goes through the HTTP
+    `proxy`. Programs there also trust the CA whose file `find_authority` gives.
     """
     layer = layer_directory(shared)
-    machine = _machine(layer)
+    machine = _machine(layer, pythons)
     points = [*(each.path for each in machine.overlays), *machine.packages]
     system_layer.build_layer(layer, files, points=points, links=machine.links, proxy=proxy)
     if find_authority is not None:
@@ -70,7 +73,12 @@ def prepare_chips(shared: Path, accelerator_type: str) -> None:
 
 
 def plan_root(
-    disk: WorkerDisk, *, accelerator_type: str, hosts_file: Path, shared: Path
+    disk: WorkerDisk,
+    *,
+    accelerator_type: str,
+    hosts_file: Path,
+    shared: Path,
+    pythons: Pythons = (),
 ) -> dict[str, Any]:
     """What `root.build` needs to know, for JSON; touches nothing.
 
@@ -79,11 +87,11 @@ def plan_root(
     """
     kind = catalog.accelerator_type(accelerator_type)
     layer = layer_directory(shared)
-    machine = _machine(layer)
+    machine = _machine(layer, pythons)
     top = _Overlay("/", (str(system_layer.root_directory(layer)),), "copy")
     overlays = [_overlay(overlay, disk) for overlay in machine.overlays]
     bundle = system_layer.root_directory(layer) / trust.BUNDLE.relative_to("/")
-    mounts = [*_memory(), *overlays, *_binds(hosts_file, bundle, machine.packages)]
+    mounts = [*_memory(), *overlays, *_binds(hosts_file, bundle, machine)]
     return {
         "root": _overlay(top, disk) | {"path": str(disk.system)},
         "links": list(machine.links.items()),
@@ -96,12 +104,14 @@ def plan_root(
     }
 
 
-def interpreter_prefixes() -> list[Path]:
-    """The directories of the interpreter that runs localsim which no system directory contains.
+def interpreter_prefixes(pythons: Pythons = ()) -> list[Path]:
+    """The directories of the interpreters which no system directory contains.
 
-    A virtual environment has two: its own, and that of the interpreter it was made from.
+    They are that which runs localsim and the given ones. A virtual environment has two directories:
+    its own, and that of the interpreter it was made from.
     """
-    prefixes = {Path(path).resolve() for path in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
+    known = (own_interpreter(), *pythons)
+    prefixes = {path.resolve() for each in known for path in each.prefixes}
     outside = [path for path in sorted(prefixes) if not _is_below(path, _SYSTEM)]
     return [path for path in outside if not _is_below(path.parent, map(str, outside))]
 
@@ -109,7 +119,7 @@ def interpreter_prefixes() -> list[Path]:
 def package_directories() -> list[Path]:
     """The directories of localsim and tpuctl that lie outside of all overlays."""
     directories = [Path(path).resolve() for each in (localsim, tpuctl) for path in each.__path__]
-    return [path for path in directories if not _is_below(path, _covered())]
+    return [path for path in directories if not _is_below(path, _covered(()))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +139,22 @@ class _Machine:
     overlays: tuple[_Overlay, ...]
     packages: tuple[str, ...]
     links: Mapping[str, str]
+    bundles: tuple[str, ...]
+    """The files of certifi, in which the workers' own authorities are shown."""
 
 
 @cache
-def _machine(layer: Path) -> _Machine:
-    return _Machine(tuple(_overlays(layer)), tuple(map(str, package_directories())), _links())
+def _machine(layer: Path, pythons: Pythons) -> _Machine:
+    bundles = {str(each.certifi) for each in (own_interpreter(), *pythons) if each.certifi}
+    return _Machine(
+        tuple(_overlays(layer, pythons)),
+        tuple(map(str, package_directories())),
+        _links(pythons),
+        tuple(sorted(bundles)),
+    )
 
 
-def _overlays(layer: Path) -> Iterator[_Overlay]:
+def _overlays(layer: Path, pythons: Pythons) -> Iterator[_Overlay]:
     for path in _SYSTEM:
         if Path(path).is_dir() and not Path(path).is_symlink() and any(Path(path).iterdir()):
             lower = (f"{system_layer.root_directory(layer)}{path}", path)
@@ -144,7 +162,7 @@ def _overlays(layer: Path) -> Iterator[_Overlay]:
     database = str(system_layer.DATABASE)
     if system_layer.DATABASE.is_dir():
         yield _Overlay(database, (str(system_layer.database_directory(layer)), database), "bind")
-    for prefix in map(str, interpreter_prefixes()):
+    for prefix in map(str, interpreter_prefixes(pythons)):
         yield _Overlay(prefix, (prefix,), "bind")
 
 
@@ -163,24 +181,25 @@ def _memory() -> Iterator[dict[str, Any]]:
     yield {"kind": "memory", "path": "/run", "size_bytes": RUN_BYTES, "mode": 0o755}
 
 
-def _binds(hosts_file: Path, bundle: Path, packages: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _binds(hosts_file: Path, bundle: Path, machine: _Machine) -> Iterator[dict[str, Any]]:
     yield {"kind": "bind", "path": "/etc/hosts", "source": str(hosts_file.absolute())}
-    certifi = trust.certifi_file()
-    if certifi is not None and bundle.is_file():
-        yield {"kind": "bind", "path": str(certifi), "source": str(bundle)}
-    for path in packages:
+    for path in machine.bundles if bundle.is_file() else ():
+        yield {"kind": "bind", "path": path, "source": str(bundle)}
+    for path in machine.packages:
         yield {"kind": "bind", "path": path, "source": path}
 
 
-def _links() -> dict[str, str]:
+def _links(pythons: Pythons) -> dict[str, str]:
     """The links of this machine without which paths of the system or the interpreter lead nowhere.
 
     For example /bin -> usr/bin, and what a tool that installs interpreters links to the newest.
     """
     links: dict[str, str] = {}
-    inside = [path for path in _covered() if not Path(path).is_symlink()]
-    for path in (*_SYSTEM, sys.executable, sys.prefix, sys.base_prefix):
-        links.update(_links_on(Path(path), inside))
+    inside = [path for path in _covered(pythons) if not Path(path).is_symlink()]
+    known = (own_interpreter(), *pythons)
+    starts = [path for each in known for path in (each.executable, *each.prefixes)]
+    for path in (*map(Path, _SYSTEM), *starts):
+        links.update(_links_on(path, inside))
     return links
 
 
@@ -195,8 +214,8 @@ def _links_on(path: Path, inside: list[str]) -> Iterator[tuple[str, str]]:
         path = Path(os.path.normpath(link.parent / target / path.relative_to(link)))
 
 
-def _covered() -> list[str]:
-    return [*_SYSTEM, *map(str, interpreter_prefixes())]
+def _covered(pythons: Pythons) -> list[str]:
+    return [*_SYSTEM, *map(str, interpreter_prefixes(pythons))]
 
 
 def _is_below(path: Path, directories: Iterable[str]) -> bool:

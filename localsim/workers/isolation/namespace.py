@@ -181,6 +181,7 @@ class NamespaceIsolation:
                 root_plan.prepare_shared,
                 self._shared,
                 SHARED_FILES,
+                pythons=self._services.pythons,
                 proxy=self._services.proxy,
                 find_authority=self._services.find_authority,
             )
@@ -202,6 +203,7 @@ class NamespaceIsolation:
                 accelerator_type=spec.accelerator_type,
                 hosts_file=self._hosts_file.path,
                 shared=self._shared,
+                pythons=self._services.pythons,
             ),
         )
         ways = [{"target": each, "via": address, "bridge": bridge} for each in external]

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter, methodcaller
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -76,6 +77,14 @@ def up(
             "--loopback-doors", help="Workers' SSH on 127.x.y.z, port 2222; see docs/localsim.md."
         ),
     ] = False,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="The workers' python3, such as .venv/bin/python of your project; by default the"
+            " one that runs tpuctl.",
+        ),
+    ] = None,
 ) -> None:
     """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
     if name in runtime.config.contexts:
@@ -90,6 +99,7 @@ def up(
         isolation=isolation,
         offline=offline,
         loopback_doors=loopback_doors,
+        python=python.absolute() if python else None,
     )
     if local_cloud.endpoint_line(runtime.home, name) is None:
         network.require_outside(runtime.home)

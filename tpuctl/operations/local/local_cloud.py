@@ -60,6 +60,8 @@ class SimulatorOptions:
     """Whether workers can install nothing from the internet."""
     loopback_doors: bool = False
     """Whether each worker's SSH answers on a loopback address as well."""
+    python: Path | None = None
+    """The workers' `python3`; by default the one that runs tpuctl."""
 
     def arguments(self) -> list[str]:
         """The options as `python -m localsim serve` takes them."""

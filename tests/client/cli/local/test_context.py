@@ -89,7 +89,7 @@ def test_new_slices_have_what_the_context_says_unless_an_option_says_otherwise(c
             found.append(tuple(node[key].rpartition("/")[2] for key in ("network", "subnetwork")))
             found.append((node["service_account"], node["external_addresses"]))
         assert found == [
-            ("vpc-1", "tpus"), ("me@p.iam", []), ("vpc-2", ""), ("you@p.iam", found[3][1])
+            ("vpc-1", "tpus"), ("me@p.iam", []), ("vpc-2", "vpc-2"), ("you@p.iam", found[3][1])
         ]  # fmt: skip
         assert found[3][1] != []
     finally:
