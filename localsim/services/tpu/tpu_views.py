@@ -170,9 +170,6 @@ def _node_spec_fields(spec: NodeSpec) -> Fields:
     disk = spec.boot_disk
     return {
         **fields_of(spec),
-        "shielded_instance_config": {"enable_secure_boot": True}
-        if spec.enable_secure_boot
-        else None,
         "boot_disk_config": disk
         and {
             "customer_encryption_key": disk if disk.kms_key_name else None,
@@ -188,7 +185,7 @@ def _queued_resource_fields(request: QueuedResource) -> Fields:
         **_tier(spec),
         "name": request.name,
         "create_time_s": request.create_time_s,
-        "tpu": {"node_spec": [_requested(wanted) for wanted in spec.nodes]},
+        "tpu": {"node_spec": [_requested(wanted, request.name) for wanted in spec.nodes]},
         "queueing_policy": spec.queueing and _queueing(spec.queueing),
         "reservation_name": spec.reservation_name,
         "state": _state(request),
@@ -244,8 +241,19 @@ def _tier(spec: QueuedResourceSpec) -> Fields:
     return {spec.tier: {"min_duration_s": spec.min_duration_s, "reserved": spec.reserved}}
 
 
-def _requested(wanted: RequestedNode) -> Fields:
-    return {**fields_of(wanted), "node": _node_spec_fields(wanted.spec)}
+def _requested(wanted: RequestedNode, owner: str) -> Fields:
+    """The fields of a requested node: as it was asked for, with its request and empty messages.
+
+    Source: the described request on Google's pages "Serve ... with vLLM on TPU VMs". The network is
+    as it was asked for: python-docs-samples, tpu/test_queued_resources.py.
+    """
+    node = {
+        **_node_spec_fields(wanted.spec),
+        "queued_resource": owner,
+        "service_account": wanted.spec.service_account or {},
+        "shielded_instance_config": {"enable_secure_boot": wanted.spec.enable_secure_boot},
+    }
+    return {**fields_of(wanted), "node": node}
 
 
 def _queueing(queueing: QueueingPolicy) -> Fields:

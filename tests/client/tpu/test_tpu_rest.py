@@ -107,6 +107,23 @@ def test_one_object_is_a_list_of_one(service):
     assert len(service.send("GET", f"{path}/q")[1]["tpu"]["nodeSpec"]) == 1
 
 
+def test_a_described_request_has_its_node_as_on_googles_pages(service):
+    wanted = {**NODE, "networkConfig": {"enableExternalIps": True, "network": "default"}}
+    body = {"tpu": {"nodeSpec": [{"parent": ZONE, "nodeId": "a", "node": wanted}]}}
+    path = f"/v2/{ZONE}/queuedResources"
+    service.send("POST", f"{path}?queuedResourceId=q", body)
+    (found,) = service.send("GET", f"{path}/q")[1]["tpu"]["nodeSpec"]
+    assert (found["parent"], found["nodeId"]) == (ZONE, "a")
+    assert found["node"].pop("acceleratorConfig") == {"type": "V5LITE_POD", "topology": "4x4"}
+    assert found["node"] == {
+        **wanted,
+        "queuedResource": f"{ZONE}/queuedResources/q",
+        "schedulingConfig": {},
+        "serviceAccount": {},
+        "shieldedInstanceConfig": {},
+    }
+
+
 def test_locations_and_offers(service):
     _, found = service.send("GET", "/v2/projects/demo/locations")
     assert {"name": ZONE, "locationId": "us-west4-a"} in found["locations"]
@@ -300,6 +317,7 @@ def test_the_api_describes_itself(service, version):
 
 def test_there_are_two_versions_to_describe(service):
     assert service.send("GET", "/$discovery/rest?version=v3")[0] == 404
+    assert service.send("GET", "/$discovery/rest")[1]["version"] == "v2"  # as Ray asks
 
 
 def methods_in(resources):
