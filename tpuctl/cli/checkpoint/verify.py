@@ -43,7 +43,7 @@ def verify(
     """Read every byte of a step and compare it with what was written.
 
     A step of tpuctl that differs is marked: no run goes on from it, nor does prune count it.
-    One that was copied here, and does not differ, is COMPLETE from then on.
+    One that was copied here, or marked before, and does not differ, is COMPLETE from then on.
     A step of another framework can be compared once it was sealed: tpuctl checkpoint seal.
     """
     if every and step is not None:
