@@ -203,7 +203,11 @@ def _tier(message: Any) -> str:
     if tier == "spot":
         return Provisioning.SPOT
     is_reserved = message.reservation_name or getattr(message.guaranteed, "reserved", False)
-    return Provisioning.RESERVED if is_reserved else Provisioning.ON_DEMAND
+    if is_reserved:
+        return Provisioning.RESERVED
+    # Google's sample CreateSpotQueuedResource says it on the node alone.
+    asks = any(spec.node.scheduling_config.preemptible for spec in message.tpu.node_spec)
+    return Provisioning.SPOT if asks else Provisioning.ON_DEMAND
 
 
 def _node_names(spec: Any, request: str) -> Iterator[str]:

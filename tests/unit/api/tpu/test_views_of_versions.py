@@ -88,6 +88,9 @@ def test_the_nodes_of_a_multislice_that_are_not_made_yet_have_names(version, pre
     assert found.node_names[0] == first
 
 
+PREEMPTIBLE = {"node_id": "n", "node": {"scheduling_config": {"preemptible": True}}}
+
+
 @pytest.mark.parametrize(
     ("version", "fields", "provisioning"),
     [
@@ -98,6 +101,8 @@ def test_the_nodes_of_a_multislice_that_are_not_made_yet_have_names(version, pre
         (V2ALPHA1, {"guaranteed": {}}, "on-demand"),
         (V2ALPHA1, {"best_effort": {}}, "best-effort"),
         (V2ALPHA1, {"spot": {}}, "spot"),
+        (V2, {"tpu": {"node_spec": [PREEMPTIBLE]}}, "spot"),
+        (V2, {"tpu": {"node_spec": [PREEMPTIBLE]}, "reservation_name": "r"}, "reserved"),
     ],
 )
 def test_the_tier_of_a_request(version, fields, provisioning):
