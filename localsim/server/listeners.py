@@ -37,6 +37,7 @@ from localsim.services.net.tls_front import TlsFront
 from localsim.services.other_apis import other_api_server
 from localsim.services.rest import rest
 from localsim.services.storage import application as storage
+from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.tpu import tpu_grpc
@@ -69,7 +70,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
             interceptors=(GrpcAuthorization(_callers(parts), tls_services.project),),
         )
     servers = {}
-    for name, app in _applications(parts, state).items():
+    for name, app in _applications(parts, state, stack).items():
         inside = await _open_vpc_sockets(parts, name, stack)
         outside = _service_ports(name, chosen, tls_services)
         servers[name] = await service_ports.serve_http(
@@ -99,7 +100,9 @@ async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
         front.open(listening)
 
 
-def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
+def _applications(
+    parts: Components, state: StateDirectory, stack: AsyncExitStack
+) -> dict[str, Any]:
     """The HTTP applications, by the name of their port."""
     orchestrator, tls_services = parts.orchestrator, parts.tls_services
     guards = _guards(parts.ports, *OWN_NAMES, inside=SERVICE_OF)
@@ -107,13 +110,15 @@ def _applications(parts: Components, state: StateDirectory) -> dict[str, Any]:
     granted: Callable[[str], Any] = oauth2.refuse_assertion
     if tls_services is not None:
         granted = tls_services.tokens.granted
+    receiver = BodyProcess()
+    stack.callback(receiver.close)
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
     storage_guards = (*guards, storage_authorization(callers))
     authorize = other_api_authorization(callers)
     return {
         "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
-        "storage": storage.application(parts.objects, storage_guards, faults),
+        "storage": storage.application(parts.objects, storage_guards, faults, receiver),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
         "control": control.application(build_controls(parts), state.token(), own),
     }

@@ -9,7 +9,7 @@ from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
 from localsim.services.net.wire_errors import final_status
-from localsim.services.storage.body_process import is_taken
+from localsim.services.storage.body_process import BodyProcess, is_taken
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
 from localsim.services.storage.wire.fields import reply_fields
@@ -28,17 +28,21 @@ from localsim.services.storage.xml.xml_errors import error_response as xml_error
 
 
 def application(
-    objects: ObjectStore, middlewares: Sequence[Middleware] = (), faults: FaultSource | None = None
+    objects: ObjectStore,
+    middlewares: Sequence[Middleware] = (),
+    faults: FaultSource | None = None,
+    body_process: BodyProcess | None = None,
 ) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store.
 
     Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
-    Without `faults` only that goes wrong which clients ask for through `/retry_test`.
+    Without `faults` only that goes wrong which clients ask for through `/retry_test`. With a
+    `body_process` large bodies leave the event loop to other requests.
     """
     faults = faults or FaultSource()
     database = objects.database
     commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
-    service = StorageService(objects, commits, UploadLocks(), faults)
+    service = StorageService(objects, commits, UploadLocks(), faults, body_process=body_process)
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         try:
@@ -52,15 +56,11 @@ def application(
             refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
             return _ending(request, worded(refused))
 
-    async def end_body_process(_: web.Application) -> None:
-        service.body_process.close()
-
     first = (complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
-    app.on_cleanup.append(end_body_process)
     return app
 
 

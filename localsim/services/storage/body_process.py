@@ -90,23 +90,21 @@ class BodyProcess:
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        with theirs:
-            argv = [
-                sys.executable,
-                "-I",
-                "-S",
-                str(_PROGRAM),
-                str(theirs.fileno()),
-                str(_LIBRARIES),
-            ]
-            self._process = subprocess.Popen(
-                argv,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-            )
+        descriptor = theirs.fileno()
+        argv = [sys.executable, "-I", "-S", str(_PROGRAM), str(descriptor), str(_LIBRARIES)]
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    argv,
+                    pass_fds=(descriptor,),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                )
+        except BaseException:
+            ours.close()
+            raise
         return ours
 
 

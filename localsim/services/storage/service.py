@@ -122,7 +122,8 @@ class StorageService:
     turns: UploadLocks
     faults: FaultSource = field(default_factory=FaultSource)
     md5s: Md5Cache = field(default_factory=Md5Cache)
-    body_process: BodyProcess = field(default_factory=BodyProcess)
+    body_process: BodyProcess | None = None
+    """Receives large bodies; without it the event loop does."""
 
     @property
     def buckets(self) -> Buckets:

@@ -23,6 +23,7 @@ from google.cloud import storage
 from client.storage import storage_process
 from client.storage.storage_process import serve
 from localsim.clock import Clock
+from localsim.services.storage.body_process import BodyProcess
 
 _NUMBERS = itertools.count(1)
 
@@ -150,7 +151,9 @@ class Box:
 
 
 @contextmanager
-def running(directory: Path, clock: Clock | None = None) -> Iterator[Service]:
+def running(
+    directory: Path, clock: Clock | None = None, receiver: BodyProcess | None = None
+) -> Iterator[Service]:
     ports: list[int] = []
     started = threading.Event()
     stop: list = []
@@ -158,7 +161,12 @@ def running(directory: Path, clock: Clock | None = None) -> Iterator[Service]:
     async def main() -> None:
         stopped = asyncio.Event()
         stop.append((asyncio.get_running_loop(), stopped))
-        await serve(directory, lambda port: (ports.append(port), started.set()), stopped, clock)
+
+        def ready(port: int) -> None:
+            ports.append(port)
+            started.set()
+
+        await serve(directory, ready, stopped, clock, receiver)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()

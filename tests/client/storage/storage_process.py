@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from localsim.clock import Clock
 from localsim.cloud.objects.store import ObjectStore
 from localsim.services.net.request_guard import guard
 from localsim.services.storage.application import application
+from localsim.services.storage.body_process import BodyProcess
 
 
 async def serve(
@@ -18,10 +20,11 @@ async def serve(
     ready: Callable[[int], object],
     stopped: asyncio.Event,
     clock: Clock | None = None,
+    receiver: BodyProcess | None = None,
 ) -> None:
     """Serve the objects of a directory until it is stopped; `ready` is told the port."""
     objects = ObjectStore(directory / "storage", clock or Clock())
-    app = application(objects)
+    app = application(objects, body_process=receiver)
     hosts: set[str] = set()
     app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
@@ -45,7 +48,8 @@ def main() -> None:
         sys.stdout.flush()
 
     async def forever() -> None:
-        await serve(Path(sys.argv[1]), announce, asyncio.Event())
+        with closing(BodyProcess()) as receiver:
+            await serve(Path(sys.argv[1]), announce, asyncio.Event(), receiver=receiver)
 
     asyncio.run(forever())
 

@@ -141,12 +141,13 @@ def _media(call: StorageCall) -> AsyncIterator[bytes]:
 async def receive_large(service: StorageService, call: StorageCall, incoming: IncomingBody) -> int:
     """Let another process receive what is left of the body, when that is much; say how much."""
     before = incoming.size_bytes
-    if call.effects is not None or not left_bytes(call.request):
+    receiver = service.body_process
+    if receiver is None or call.effects is not None or not left_bytes(call.request):
         return 0
     with take_over(call.request) as (received, client):
         await receive_data(incoming, received)
         size_bytes = (call.request.content_length or 0) - call.request.content.total_bytes
-        await service.body_process.receive(client, incoming, size_bytes)
+        await receiver.receive(client, incoming, size_bytes)
     return incoming.size_bytes - before
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+from contextlib import closing
 from errno import ENOSPC
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,14 +13,27 @@ from unittest.mock import Mock
 import google_crc32c
 import pytest
 
+from client.storage import storage_fixtures
 from localsim.clock import Clock
 from localsim.cloud.objects.storage_model import StorageError
 from localsim.cloud.objects.upload_sessions import UploadSessions
 from localsim.services.storage import receiver
+from localsim.services.storage.body_process import BodyProcess
 
 pytest_plugins = ("client.storage.storage_fixtures",)
 
 UNIT = 256 * 1024
+
+
+@pytest.fixture(scope="module")
+def module_storage(tmp_path_factory):
+    """The service, and beside it a process that receives large bodies."""
+    directory = tmp_path_factory.mktemp("receiving")
+    with (
+        closing(BodyProcess()) as process,
+        storage_fixtures.running(directory, None, process) as it,
+    ):
+        yield it
 
 
 def start(box, name="big", body=b"{}", query="", **headers):
