@@ -121,6 +121,7 @@ def pull(
 
 
 app.verb_in("verify", "data.verify:verify")
+app.verb_in("rm", "data.rm:remove")
 
 
 @app.verb("list")

@@ -2,7 +2,7 @@
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,49 @@ def carry_out_plan(
     runtime.output.fields(row)
     _raise_failures(plan, errors, counts)
     _raise_refused(runtime, plan)
+
+
+def carry_out_removal(
+    runtime: Runtime, deletions: Sequence[PlannedDeletion], events: Iterable[TransferEvent]
+) -> None:
+    """Delete the objects of a plan and say how many are gone.
+
+    Raises PartialFailureError after the rest is deleted, or when nothing could be deleted for one
+    general reason the error of that.
+    """
+    total, gone, gone_bytes = len(deletions), 0, 0
+    errors: list[TpuctlError] = []
+    size_bytes = sum(deletion.size_bytes for deletion in deletions)
+    runtime.on_interrupt.append(_deleted_text(0, total))
+    with show_copy(runtime, total, size_bytes) as watch:
+        for event in finished_transfers(events, watch, runtime.output.warn):
+            if event.error is not None:
+                errors.append(_warn_of(runtime, event))
+                continue
+            gone, gone_bytes = gone + 1, gone_bytes + event.subject.size_bytes
+            watch.advance(event.subject.size_bytes)
+            runtime.on_interrupt[-1] = _deleted_text(gone, total)
+    runtime.output.fields({"objects_deleted": gone, "bytes_deleted": gone_bytes})
+    _raise_undeleted(errors, gone, total)
+
+
+def _deleted_text(count: int, total: int) -> str:
+    verb = "is" if count == 1 else "are"
+    rest = "run the same command again to delete the rest"
+    return f"{count} of {total} objects {verb} deleted; {rest}"
+
+
+def _raise_undeleted(errors: Sequence[TpuctlError], gone: int, total: int) -> None:
+    if not errors:
+        return
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop()
+    if not gone and not kinds and kind in _GENERAL:
+        raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
+    raise PartialFailureError(
+        f"{len(errors)} of {total} objects could not be deleted",
+        hint="run the same command again to delete the rest",
+    )
 
 
 def _confirm(runtime: Runtime, plan: TransferPlan, consent: PlanOptions) -> None:
