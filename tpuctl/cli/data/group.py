@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.data import plan_runner
+from tpuctl.cli.data.plan_options import Delete, DryRun, Exclude, Include, MaxDelete, Yes
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
 from tpuctl.cli.shell.options import Noun, Shard
@@ -18,24 +19,6 @@ from tpuctl.operations.stage.plan.names import split_url
 
 app = Noun("Copy data to and from Cloud Storage and workers.")
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, send nothing.")]
-Include = Annotated[
-    list[str] | None,
-    typer.Option(metavar="GLOB", help="Only these files (repeatable; as in .gitignore)."),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="GLOB", help="Not these (repeatable; as in .gitignore, after .tpuctlignore)."
-    ),
-]
-Delete = Annotated[
-    bool, typer.Option("--delete", help="Remove at the target what the source does not have.")
-]
-MaxDelete = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Refuse, when --delete would remove more.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --delete.")]
 COLUMNS = {
     **attributes("key", "size_bytes"),
     **moments("updated"),
@@ -120,6 +103,7 @@ def pull(
     )  # fmt: skip
 
 
+app.verb_in("copy", "data.copy:copy")
 app.verb_in("verify", "data.verify:verify")
 app.verb_in("rm", "data.rm:remove")
 

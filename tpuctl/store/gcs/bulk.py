@@ -163,15 +163,20 @@ class BulkBucket:
         return int(self._written(key, described, crc32c, send)["generation"])
 
     def rewrite(
-        self, key: str, source_bucket: str, source: ObjectInfo, *, generation: int
-    ) -> ObjectInfo:
+        self, key: str, source_bucket: str, source: ObjectInfo, *, generation: int,
+        keeps_metadata: bool = False,
+    ) -> ObjectInfo:  # fmt: skip
         """Replace that generation (0: nothing) by a copy of an object, as it was seen.
+
+        With `keeps_metadata` the copy has the source's content type, encoding and metadata, and no
+        name of its own for the write: one whose answer was lost looks like somebody else's.
 
         The service copies, in as many calls as it takes; no byte comes here:
         https://cloud.google.com/storage/docs/json_api/v1/objects/rewrite. Raises NotFoundError when
         the source is not there any more.
         """
-        described = _described(key)
+        described = {"metadata": {}} if keeps_metadata else _described(key)
+        body = {} if keeps_metadata else {"json": described}
         place = f"{_bucket_path(source_bucket)}/o/{quote(source.key, safe='')}"
         target = f"{place}/rewriteTo{self._about.removeprefix(_API)}/o/{quote(key, safe='')}"
         query = f"sourceGeneration={source.generation}&ifGenerationMatch={generation}"
@@ -181,7 +186,7 @@ class BulkBucket:
             token, copied_bytes = "", -1
             while True:
                 path = f"{target}?{query}&fields={fields}{token}"
-                answer = self._ask("POST", path, STORAGE_WRITE, json=described).json()
+                answer = self._ask("POST", path, STORAGE_WRITE, **body).json()
                 if answer["done"]:
                     return answer["resource"]
                 if int(answer["totalBytesRewritten"]) <= copied_bytes:

@@ -74,6 +74,9 @@ def test_the_wrong_verb_names_the_right_one():
     with pytest.raises(UsageError) as caught:
         check_push(EXAMPLES[1], EXAMPLES[0])
     assert caught.value.hint == "run: tpuctl data pull"
+    with pytest.raises(UsageError) as caught:
+        check_push(EXAMPLES[1], EXAMPLES[1])
+    assert caught.value.hint == "run: tpuctl data copy"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,31 @@ def egress_warning(bulk: BulkBucket, zone: str, size_bytes: int) -> str | None:
     )
 
 
+def copy_egress_warning(source: BulkBucket, target: BulkBucket, size_bytes: int) -> str | None:
+    """What it costs to copy so many bytes between two buckets, as the text of a warning.
+
+    None when both are in one place, or when nothing is known of one of them.
+    """
+    if source.name == target.name:
+        return None
+    try:
+        here, there = source.facts(), target.facts()
+    except (PermissionDeniedError, NotFoundError, TransientError):
+        return None  # who copies will hear of it, if it matters
+    if here.location == there.location:
+        return None
+    from tpuctl.catalog.egress import egress_rate
+
+    places = here.location.lower(), there.location.lower()
+    rate = egress_rate(here.location, here.location_type, here.data_locations, places[1])
+    if rate is None:
+        return None
+    return (
+        f"bucket {source.name} is in {places[0]}, {target.name} in {places[1]}: "
+        f"the copy is egress, {price_text(rate, size_bytes)}"
+    )
+
+
 def price_text(rate: EgressRate, size_bytes: int) -> str:
     """The price of a GiB and its source, and the price of so many bytes, as text."""
     if rate.usd_per_gib is None:

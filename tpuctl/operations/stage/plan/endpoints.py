@@ -64,13 +64,10 @@ COPIES: dict[str, set[tuple[type[Endpoint], type[Endpoint]]]] = {
         for source in (BucketEndpoint, WorkerEndpoint)
         for target in (DiskEndpoint, StreamEndpoint)
     },
+    "copy": {(BucketEndpoint, BucketEndpoint)},
 }
 """The verbs of `data`, and between which ends each copies."""
 _INSTEAD = {
-    (
-        BucketEndpoint,
-        BucketEndpoint,
-    ): "gcloud storage cp copies between buckets without fetching anything",
     (
         WorkerEndpoint,
         WorkerEndpoint,
@@ -131,6 +128,15 @@ def check_pull(source: Endpoint, target: Endpoint) -> None:
         )
 
 
+def check_copy(source: str, target: str) -> tuple[BucketEndpoint, BucketEndpoint]:
+    """The two ends of a copy between buckets; UsageError for others, with what copies those."""
+    here, there = parse(source), parse(target)
+    _check_copy("copy", here, there)
+    assert isinstance(here, BucketEndpoint)
+    assert isinstance(there, BucketEndpoint)
+    return here, there
+
+
 def check_options(source: Endpoint, target: Endpoint, options: CopyOptions) -> None:
     """Raise UsageError for an option that has no meaning for a copy between these ends."""
     scope = options.scope
@@ -159,9 +165,8 @@ def _check_copy(verb: str, source: Endpoint, target: Endpoint) -> None:
     kinds = type(source), type(target)
     if kinds in COPIES[verb]:
         return
-    other = "pull" if verb == "push" else "push"
-    is_turned = kinds in COPIES[other]
+    right = next((name for name, pairs in COPIES.items() if kinds in pairs), None)
     raise UsageError(
         f"data {verb} does not copy from {_NAMES[kinds[0]]} to {_NAMES[kinds[1]]}",
-        hint=f"run: tpuctl data {other}" if is_turned else _INSTEAD.get(kinds, GRAMMAR),
+        hint=f"run: tpuctl data {right}" if right else _INSTEAD.get(kinds, GRAMMAR),
     )
