@@ -5,6 +5,7 @@ import json
 
 import pytest
 from client.storage.clients.storage_programs import AWKWARD, contents, tree
+from clouds import MATRIX
 
 from system.clients.copied_checkpoints import check_copied, save_checkpoint
 from system.clients.gcloud_cli import GCLOUD, gcloud_program
@@ -83,6 +84,7 @@ def test_a_large_file_goes_in_parts_that_are_composed(gcloud, bucket, tmp_path):
     assert len(list(bucket.list_blobs())) == 1, [each.name for each in bucket.list_blobs()]
 
 
+@MATRIX
 def test_conditions_ranges_and_metadata(gcloud, bucket, tmp_path):
     (tmp_path / "x").write_text("hello world")
     gcloud(
@@ -98,6 +100,7 @@ def test_conditions_ranges_and_metadata(gcloud, bucket, tmp_path):
     assert bucket.get_blob("x").content_type == "text/x"
 
 
+@MATRIX
 def test_copies_moves_and_composes(gcloud, bucket):
     bucket.blob("a 1+").upload_from_string(b"one")
     gcloud("cp", f"gs://{bucket.name}/a 1+", f"gs://{bucket.name}/d/ü").ok()
@@ -108,6 +111,7 @@ def test_copies_moves_and_composes(gcloud, bucket):
     assert [each.name for each in bucket.list_blobs()] == ["all", "d/ü", "e+"]
 
 
+@MATRIX
 def test_gzip_in_flight_and_at_rest(gcloud, bucket, tmp_path):
     (tmp_path / "x.txt").write_text("hello " * 1000)
     gcloud("cp", "--gzip-local-all", str(tmp_path / "x.txt"), f"gs://{bucket.name}/x").ok()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from client.storage.storage_fixtures import running
+from clouds import MATRIX
 
 FOLDER = Path(__file__).with_name("node")
 STORIES = Path(__file__).with_name("bucket_stories.mjs")
@@ -22,7 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("pointed_by", ["option", "environment"])
+@pytest.mark.parametrize("pointed_by", ["option", pytest.param("environment", marks=MATRIX)])
 def test_every_story_ends_well(tmp_path, pointed_by):
     with running(tmp_path) as service:
         by_option = pointed_by == "option"

@@ -101,6 +101,7 @@ def test_a_run_that_is_preempted_in_the_middle_of_a_save_ends_with_the_same_bits
     assert_same_bits(weights(lab, "preempted"), uninterrupted)
 
 
+@MATRIX
 def test_workers_that_are_given_notice_save_together_and_lose_no_step(lab, job_file, uninterrupted):
     job = submit(lab, job_file("noticed", SAVE_EVERY=str(10 * STEPS)))
     until_logged(lab.home, job, f"step={SAVE_EVERY} ")

@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from clouds import MATRIX
 
 from system.clients.gcloud_cli import GCLOUD
 from system.workers.inside_vpc import NODE, Inside, node_in_vpc
 
-pytestmark = pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
+pytestmark = [
+    MATRIX,
+    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
+]
 
 TEXT = "a line that goes to every worker\n"
 
