@@ -6,14 +6,10 @@ something that is expected to change is polled is no policy of the network: it s
 
 from __future__ import annotations
 
-import email.utils
-import time
 from dataclasses import dataclass
 from random import Random
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
-LONGEST_ASKED_PAUSE_S = 60.0
-"""A call of the Cloud TPU API waits no longer than that, whatever the service asks for."""
 _JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keeps its own numbers
 
 
@@ -65,20 +61,6 @@ SSH_STARTUPS_TRIES, SSH_STARTUPS_PAUSE_S = 6, 0.15
 """SSH_KEYS: how long a worker may take to learn our key, as its agent reads the metadata now and
 then. SSH_STARTUPS: sshd drops logins at random while many are under way (MaxStartups 10:30:100).
 """
-
-
-def asked_pause_s(retry_after: str, *, now_s: float | None = None) -> float:
-    """Seconds that a Retry-After header asks for, as a number or as a date; 0 without one.
-
-    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
-    """
-    if retry_after.isdecimal():
-        return float(retry_after)
-    try:
-        date = email.utils.parsedate_to_datetime(retry_after)
-    except (TypeError, ValueError):
-        return 0.0
-    return max(0.0, date.timestamp() - (time.time() if now_s is None else now_s))
 
 
 def jittered_pause_s(

@@ -21,8 +21,8 @@ FETCHER = (
     "data.target_tree",
 )  # fmt: skip
 """Fetches objects of a bucket; the agent of a job has it too."""
-SHARED = ("page_tokens.py",)
-"""What the agent of a job has of tpuctl beside its own modules."""
+SHARED = ("page_tokens.py", "retry_after.py")
+"""What the agent of a job, and the fetcher, have of tpuctl beside their own modules."""
 SENDER = ("data.target_tree", "copy.packing")
 RECEIVER = (
     "data.report", "data.target_tree", "copy.packing", "copy.partial_file", "copy.unpacking",
@@ -73,6 +73,7 @@ def archive(manifest: Mapping[str, Any]) -> bytes:
         {
             "__main__.py": source("archive_main"),
             **package_files(ARCHIVE),
+            **shared_files(),
             "manifest.json": json.dumps(manifest),
         }
     )
@@ -88,10 +89,8 @@ def job_files(*, with_switch: bool) -> Mapping[str, str]:
 @cache
 def job_archive() -> bytes:
     """The zip with the modules of a job's agent, and what they are for a Python like this one."""
-    package = resources.files("tpuctl")
-    shared = {f"tpuctl/{name}": package.joinpath(name).read_text("utf-8") for name in SHARED}
     job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
-    texts = {**package_files(FETCHER), **shared, **job}
+    texts = {**package_files(FETCHER), **shared_files(), **job}
     compiled = {f"{name}c": compiled_module(name, text) for name, text in texts.items()}
     return zipped({**texts, **compiled})
 
@@ -113,6 +112,12 @@ def package_files(modules: Sequence[str]) -> dict[str, str]:
         **{f"{package}/__init__.py": "" for package in packages},
         **{f"tpuctl/agent/{name.replace('.', '/')}.py": source(name) for name in modules},
     }
+
+
+def shared_files() -> dict[str, str]:
+    """Path -> text of the modules of tpuctl that are no part of the agent."""
+    package = resources.files("tpuctl")
+    return {f"tpuctl/{name}": package.joinpath(name).read_text("utf-8") for name in SHARED}
 
 
 def source(module: str) -> str:

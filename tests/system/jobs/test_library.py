@@ -49,6 +49,7 @@ def test_it_holds_what_training_programs_import_and_no_more(zipped):
         "errors.py",
         "network_policy.py",
         "page_tokens.py",
+        "retry_after.py",
     }
     assert rooms == {*modules, "store", "checkpoint"}
     assert {"tpuctl/store/__init__.py", "tpuctl/checkpoint/checkpointer.py"} <= set(names)

@@ -21,7 +21,8 @@ class RangedBucket(ThreadingHTTPServer):
         self.requests: list[tuple[str, int, int]] = []
         self.authorizations: set[str | None] = set()
         self.cuts: list[int] = []
-        self.refusals: list[int] = []
+        self.refusals: list[tuple[int, dict[str, str]]] = []
+        """Statuses and headers."""
 
     @property
     def address(self) -> str:
@@ -38,18 +39,33 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, json.dumps(TOKEN).encode())
         self.server.authorizations.add(self.headers["Authorization"])
         if self.server.refusals:
+            status, headers = self.server.refusals.pop()
             error = {"error": {"message": "not now"}}
-            return self.answer(self.server.refusals.pop(), json.dumps(error).encode())
+            return self.answer(status, json.dumps(error).encode(), headers)
         name = unquote(asked.path.rpartition("/o/")[2])
-        body = self.server.objects.get((name, int(parse_qs(asked.query)["generation"][0])))
+        if name.endswith(":access"):
+            return self.answer(200, b'{"payload": {}}')
+        generation = int(parse_qs(asked.query).get("generation", ["7"])[0])
+        body = self.server.objects.get((name, generation))
         if body is None:
             return self.answer(404, b'{"error": {"message": "No such object"}}')
+        if "Range" not in self.headers:
+            return self.answer(200, body)
         start, end = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
         self.server.requests.append((name, start, end + 1))
         return self.answer(206, body[start : end + 1])
 
-    def answer(self, status: int, body: bytes) -> None:
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.refusals:
+            status, headers = self.server.refusals.pop()
+            return self.answer(status, b"", headers)
+        return self.answer(200, b"{}")
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if status == 206 and self.server.cuts:

@@ -19,6 +19,7 @@ FILES = [
     PACKAGE / "errors.py",
     PACKAGE / "network_policy.py",
     PACKAGE / "page_tokens.py",
+    PACKAGE / "retry_after.py",
     *(path for room in SHIPPED for path in (PACKAGE / room).rglob("*.py")),
 ]
 NEEDED = {"numpy", "google.cloud", "google.auth", "google.api_core", "google_crc32c", "safetensors"}
@@ -134,10 +135,8 @@ def later_indexes(tree: ast.Module) -> Iterator[str]:
 
 def other_packages(tree: ast.Module) -> Iterator[str]:
     """Imports beside the standard library, what is shipped, and the five packages."""
-    ours = {
-        f"tpuctl.{room}"
-        for room in (*SHIPPED, "durable_directories", "errors", "network_policy", "page_tokens")
-    }
+    ours = {f"tpuctl.{path.stem}" for path in FILES if path.parent == PACKAGE}
+    ours |= {f"tpuctl.{room}" for room in SHIPPED}
     for module, name in imported(tree):
         whole = f"{module}.{name}" if module in ("google", "tpuctl") else module
         is_known = whole.split(".")[0] in sys.stdlib_module_names or whole == "tpuctl.__version__"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 from tpuctl.agent.data import metadata_server
+from tpuctl.retry_after import bounded_pause_s
 
 BLOCK_BYTES = 1024 * 1024
 SILENCE_S = 30.0
@@ -37,7 +38,11 @@ class UnreachedError(FetchError):
 
 
 class TransientFailure(Exception):
-    """A failure that a later request may not have."""
+    """A failure that a later request may not have; it is to wait `asked_s` seconds at least."""
+
+    def __init__(self, text: str, asked_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.asked_s = asked_s
 
 
 class Token:
@@ -94,7 +99,8 @@ class RangeReader:
                 tries += 1
                 if tries == TRIES:
                     raise UnreachedError(str(error) or type(error).__name__) from error
-                time.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)))
+                pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1))
+                time.sleep(asked_pause_of(error) + pause_s)
 
     def request(
         self, name: str, generation: int, span: tuple[int, int], took: Callable[[bytes], None]
@@ -141,12 +147,18 @@ def check_reply(reply: http.client.HTTPResponse, start: int) -> None:
         return
     text = reply_message(reply)
     if reply.status in TRANSIENT_STATUSES:
-        raise TransientFailure(text)
+        raise TransientFailure(text, bounded_pause_s(reply.getheader("Retry-After")))
     if reply.status in (401, 403):
         raise ForbiddenError(text)
     if reply.status in (404, 412):
         raise FetchError(f"it changed since the plan was made ({text})")
     raise FetchError(text)
+
+
+def asked_pause_of(error: Exception) -> float:
+    """Seconds that the service asked to wait before the next request, 60 at most; else 0."""
+    asked_s: float = getattr(error, "asked_s", 0.0)
+    return asked_s
 
 
 def reply_message(reply: http.client.HTTPResponse) -> str:

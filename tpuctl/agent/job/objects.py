@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.page_tokens import json_token, read_pages
+from tpuctl.retry_after import bounded_pause_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ _TAIL = b"\r\n--part--\r\n"
 
 class DeniedError(OSError):
     """The service refused, and would again: statuses 400, 403, 404 and 410."""
+
+
+class BusyError(OSError):
+    """The service asks to wait for `asked_s` seconds at least."""
+
+    def __init__(self, text: str, asked_s: float) -> None:
+        super().__init__(text)
+        self.asked_s = asked_s
 
 
 class ObjectClient:
@@ -102,9 +111,10 @@ class ObjectClient:
             connection.request(method, url, body, {**(headers or {}), **self.token.headers()})
             with connection.getresponse() as reply:
                 if reply.status != 200 and not (body and reply.status == 412):
-                    is_final = reply.status in PERMANENT_STATUSES
                     text = f"{what}: {cloud.reply_message(reply)}"
-                    raise (DeniedError if is_final else OSError)(text)
+                    if reply.status in PERMANENT_STATUSES:
+                        raise DeniedError(text)
+                    raise BusyError(text, bounded_pause_s(reply.getheader("Retry-After")))
                 yield reply
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(str(error) or type(error).__name__) from error

@@ -13,7 +13,6 @@ from grpc import RpcError, StatusCode
 
 from tpuctl.api.tpu.rpc_errors import asked_pause_of
 from tpuctl.network_policy import (
-    LONGEST_ASKED_PAUSE_S,
     TPU_CHANGE_ONCE,
     TPU_DELETION,
     TPU_READ,
@@ -21,6 +20,7 @@ from tpuctl.network_policy import (
     CallPolicy,
     jittered_pause_s,
 )
+from tpuctl.retry_after import LONGEST_ASKED_PAUSE_S
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from tpuctl.api.tpu.explain import error_for
 from tpuctl.api.tpu.hints import CallSubject
 from tpuctl.errors import OutcomeUnknownError
 from tpuctl.models.operation import Status
-from tpuctl.network_policy import asked_pause_s
+from tpuctl.retry_after import asked_pause_s
 
 AMBIGUOUS = frozenset(
     {

@@ -23,6 +23,12 @@ __version__ = {__version__!r}
 '''
 
 
+MODULES = (
+    "durable_directories.py", "errors.py", "network_policy.py", "page_tokens.py", "retry_after.py",
+)  # fmt: skip
+"""What is in it beside the rooms."""
+
+
 @cache
 def build_archive() -> bytes:
     """`tpuctl.checkpoint` with the store and the errors that it needs; for a place on sys.path."""
@@ -33,7 +39,7 @@ def _sources() -> Iterator[tuple[str, str]]:
     """Names below the package, and what they hold."""
     package = resources.files("tpuctl")  # of a room, this would import numpy
     yield "__init__.py", INIT
-    for name in ("durable_directories.py", "errors.py", "network_policy.py", "page_tokens.py"):
+    for name in MODULES:
         yield name, package.joinpath(name).read_text("utf-8")
     for room in PACKAGES:
         yield from ship.python_files(package.joinpath(room), room)

@@ -17,7 +17,8 @@ from typing import TypeVar
 import requests
 import urllib3.exceptions
 
-from tpuctl.network_policy import TransferPolicy, asked_pause_s, jittered_pause_s
+from tpuctl.network_policy import TransferPolicy, jittered_pause_s
+from tpuctl.retry_after import asked_pause_s
 
 T = TypeVar("T")
 

@@ -114,7 +114,7 @@ def test_a_reply_that_is_cut_goes_on_where_it_ended(fetch, ranged, tmp_path):
 
 
 def test_a_service_that_is_busy_is_asked_again(fetch, ranged):
-    ranged.refusals = [503, 429]
+    ranged.refusals = [(503, {}), (429, {})]
     assert fetch({"a": b"0123456789"})["code"] == 0
 
 
@@ -173,13 +173,13 @@ def test_links_in_the_way_are_not_followed(fetch, tmp_path):
 
 
 def test_an_object_that_changed_is_named(fetch, ranged):
-    ranged.refusals = [404]
+    ranged.refusals = [(404, {})]
     (event,) = fetch({"a": b"x"})["events"]
     assert event["why"] == "it changed since the plan was made (404 not now)"
 
 
 def test_a_worker_that_may_not_read_the_bucket_does_not_ask_for_everything(fetch, ranged):
-    ranged.refusals = [403] * 100
+    ranged.refusals = [(403, {})] * 100
     found = fetch({f"{number:03}": b"x" for number in range(100)})
     assert found["code"] == 1
     assert found["failures"] <= fetcher.OBJECTS_AT_ONCE
@@ -197,6 +197,7 @@ def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
     foreign = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
     assert foreign <= {"tpuctl", "google_crc32c"}
     shipped = {f"tpuctl.agent.{name}" for name in ship.ARCHIVE}
+    shipped |= {f"tpuctl.{name}".removesuffix(".py") for name in ship.SHARED}
     rooms = {"tpuctl.agent.copy", "tpuctl.agent.data"}
     assert {name for name in imported if name.startswith("tpuctl")} <= shipped | rooms
 

@@ -20,7 +20,8 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
-from tpuctl.network_policy import LONGEST_ASKED_PAUSE_S, LONGEST_PAUSE_S, TPU_READ
+from tpuctl.network_policy import LONGEST_PAUSE_S, TPU_READ
+from tpuctl.retry_after import LONGEST_ASKED_PAUSE_S
 
 
 class Refused(grpc.RpcError):

@@ -90,7 +90,8 @@ def store_object(objects: ObjectClient, key: str, data: bytes, patience_s: float
         try:
             objects.create(key, iter([data]), len(data))
             return True
-        except OSError:
-            if time.monotonic() > deadline:
+        except OSError as error:
+            asked_s: float = getattr(error, "asked_s", 0.0)
+            if time.monotonic() + asked_s > deadline:
                 return False
-        time.sleep(PAUSE_S)
+        time.sleep(asked_s + PAUSE_S)

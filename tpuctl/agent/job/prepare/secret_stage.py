@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from tpuctl.agent.data import crc32c
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.job.state import rundir
+from tpuctl.retry_after import bounded_pause_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
             return request_secret(name, token)
         except (OSError, ValueError, http.client.HTTPException, cloud.TransientFailure) as error:
             last = str(error) or type(error).__name__
-        time.sleep(min(8.0, 0.25 * 2**attempt))
+            asked_s = cloud.asked_pause_of(error)
+        time.sleep(asked_s + min(8.0, 0.25 * 2**attempt))
     raise cloud.UnreachedError(last)
 
 
@@ -89,8 +91,9 @@ def request_secret(name: str, token: cloud.Token) -> dict[str, Any]:
                 found: dict[str, Any] = json.loads(reply.read())
                 return found
             text = cloud.reply_message(reply)
-            raise (
-                cloud.TransientFailure if reply.status in cloud.TRANSIENT_STATUSES else SecretError
-            )(text)
+            if reply.status not in cloud.TRANSIENT_STATUSES:
+                raise SecretError(text)
+            asked_s = bounded_pause_s(reply.getheader("Retry-After"))
+            raise cloud.TransientFailure(text, asked_s)
     finally:
         connection.close()

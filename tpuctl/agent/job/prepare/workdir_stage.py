@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.job.objects import DeniedError, ObjectClient
 from tpuctl.agent.job.state import rundir
 
@@ -43,7 +44,8 @@ def download(objects: ObjectClient, key: str, path: str) -> int:
             sys.stderr.write(f"tpuctl: cannot fetch the workdir: {error}\n")
             if isinstance(error, DeniedError):
                 return 1
-        time.sleep(min(8.0, 0.5 * 2**attempt))
+            asked_s = cloud.asked_pause_of(error)
+        time.sleep(asked_s + min(8.0, 0.5 * 2**attempt))
     return rundir.UNREACHED
 
 
