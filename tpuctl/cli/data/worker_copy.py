@@ -1,9 +1,10 @@
 """`tpuctl data push` and `pull` where one end is no path or no bucket."""
 
 from collections.abc import Sequence
+from typing import BinaryIO, cast
 
 from tpuctl.cli.data.plan_runner import RERUN_HINT
-from tpuctl.cli.shell.byte_streams import byte_reader, byte_writer
+from tpuctl.cli.shell.byte_streams import CountingReader, byte_reader, byte_writer
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import attributes, entries
 from tpuctl.cli.shell.progress_display import show_byte_bar
@@ -43,8 +44,9 @@ def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
         case (StreamEndpoint(), BucketEndpoint(bucket, name)):
             if not name or name.endswith("/"):
                 raise UsageError("a stream needs a name", hint="write gs://BUCKET/NAME")
-            stdin = byte_reader(runtime.stdin)
-            entry = push_stream(stdin, runtime.bulk(bucket), name, runtime.output.warn)
+            with show_byte_bar(runtime, None) as advance:
+                stdin = cast("BinaryIO", CountingReader(byte_reader(runtime.stdin), advance))
+                entry = push_stream(stdin, runtime.bulk(bucket), name, runtime.output.warn)
             size_bytes = entry.size_bytes
             runtime.output.fields(
                 {"objects_sent": 1, "bytes_sent": size_bytes, "objects_skipped": 0}

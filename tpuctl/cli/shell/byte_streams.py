@@ -74,6 +74,20 @@ def _without_control(write: Callable[[bytes], None]) -> Callable[[bytes], None]:
     return emit
 
 
+class CountingReader:
+    """A stream of bytes that tells how many are read."""
+
+    def __init__(self, source: BinaryIO, advance: Callable[[int], None]) -> None:
+        self._source = source
+        self._advance = advance
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read up to `size` bytes, fewer at the end."""
+        data = self._source.read(size)
+        self._advance(len(data))
+        return data
+
+
 def byte_reader(stream: TextIO) -> BinaryIO:
     """The bytes of a stream; the text of a text stream is encoded in UTF-8."""
     buffer = getattr(stream, "buffer", None)

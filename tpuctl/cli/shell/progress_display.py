@@ -34,9 +34,12 @@ def show_spinner(runtime: Runtime, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def show_byte_bar(runtime: Runtime, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar of bytes with rate and time left on a terminal; elsewhere nothing."""
-    if runtime.shared.quiet or not runtime.err.isatty() or not total_bytes:
+def show_byte_bar(runtime: Runtime, total_bytes: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar of bytes with rate and time left on a terminal; elsewhere nothing.
+
+    Where nobody knows how many are to come (None) it has the bytes so far and their rate.
+    """
+    if runtime.shared.quiet or not runtime.err.isatty() or total_bytes == 0:
         yield lambda _: None
         return
     from rich.console import Console
@@ -48,7 +51,8 @@ def show_byte_bar(runtime: Runtime, total_bytes: int) -> Iterator[Callable[[int]
         TransferSpeedColumn,
     )
 
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=runtime.err)) as progress:
+    columns = [BarColumn(), DownloadColumn(), TransferSpeedColumn()]
+    left = [TimeRemainingColumn()] if total_bytes else []
+    with Progress(*columns, *left, console=Console(file=runtime.err)) as progress:
         task = progress.add_task("", total=total_bytes)
         yield lambda count: progress.update(task, advance=count)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from client.cli.data.test_data_progress import Terminal
 from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TransientError
@@ -64,6 +65,17 @@ def test_a_stream_of_any_length_becomes_one_object(tpuctl, small_pieces, size):
     assert result.json == {"objects_sent": 1, "bytes_sent": size, "objects_skipped": 0}
     assert keys(tpuctl) == ["text"]  # and no part of it is left
     assert tpuctl("data", "pull", f"{BUCKET}/text", "-").out == text
+
+
+def test_on_a_terminal_a_bar_has_the_bytes_so_far_and_elsewhere_there_is_none(cloud, small_pieces):
+    def pushed(err):
+        stdin, environ = io.StringIO("x" * 5000), {"TPUCTL_HOME": str(cloud.home)}
+        runtime = Runtime(stdin=stdin, out=io.StringIO(), err=err, environ=environ)
+        assert main(["data", "push", "-", f"{BUCKET}/text"], runtime) == 0
+        return err.getvalue()
+
+    assert "5.0/? kB" in pushed(Terminal())
+    assert pushed(io.StringIO()) == ""
 
 
 def test_parts_that_cannot_be_removed_now_are_no_failure(tpuctl, small_pieces, monkeypatch):
