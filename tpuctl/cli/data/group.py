@@ -105,6 +105,7 @@ def pull(
 
 app.verb_in("copy", "data.copy:copy")
 app.verb_in("verify", "data.verify:verify")
+app.verb_in("mount", "data.mount:mount")
 app.verb_in("rm", "data.rm:remove")
 
 
