@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from system.stories.cut_supervisor import ACTIONS
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.heartbeat import HEARTBEATS
@@ -36,17 +37,23 @@ runtime = Runtime(environ={"TPUCTL_HOME": str(home)})
 runtime.shared.context = sys.argv[2]
 duty = SupervisorScope(("me",), None, terms=LeaseTerms(renew_s=0.5, hold_s=4.0, dead_after_s=6.0))
 say = lambda line: print(line, flush=True)
-asyncio.run(supervisor.run(runtime.outside, duty, home=home, say=say))
+outside = runtime.outside
+if sys.argv[3:]:
+    sys.path.insert(0, sys.argv[3])
+    from system.stories.cut_supervisor import cut
+    outside = cut(outside, sys.argv[4], int(sys.argv[5]))
+asyncio.run(supervisor.run(outside, duty, home=home, say=say))
 """
 
 
 class Machine:
     """A home, a supervisor in it, and what that says."""
 
-    def __init__(self, home: Path, context: str) -> None:
+    def __init__(self, home: Path, context: str, *cut: str) -> None:
+        """`cut` is where the program that cuts is, the action, and the signal."""
         self.home, self.context = home, context
         self.log = home / "said"
-        argv = [sys.executable, "-c", SUPERVISING, str(home), context]
+        argv = [sys.executable, "-c", SUPERVISING, str(home), context, *cut]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(argv, stdout=out, stderr=out)
         until(lambda: supervisor_lock.holder_pid(home, context) == self.process.pid)
@@ -155,3 +162,28 @@ def test_the_job_of_a_stopped_and_of_a_killed_supervisor_is_taken_over_and_made_
     assert record_store.generation(outside.store, job_id) > written
     assert json.loads(outside.store.get_range(f"tpuctl/records/{job_id}"))["fence"] == 3
     assert not second.says("another supervisor took over")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "suspended"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_supervisor_that_is_cut_off_in_an_action_leaves_one_job_and_no_slice(
+    outside, lab, action, number
+):
+    here, there = lab
+    wanted = JobSpec("taken", "echo step=1; sleep 1", resources=Resources("v5litepod-1"))
+    job_id = submit(wanted, outside, Submitter("me"), now_s=time.time()).job_id
+    tests = str(Path(__file__).parents[2])
+    with closing(Machine(here.home, "local", tests, action, str(int(number)))) as first:
+        os.waitid(os.P_PID, first.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        with closing(Machine(there.home, "lab")) as second:
+            until(lambda: second.says(f"{job_id}: supervised here"))
+            if number == signal.SIGSTOP:
+                first.send(signal.SIGCONT)
+            until(lambda: found(outside, job_id).state == "SUCCEEDED", second.log.read_text)
+            until(lambda: lease.load_lease(outside.store, job_id) is None)
+    ended = found(outside, job_id)
+    assert (len(ended.attempts), ended.fence) == (1, 2)
+    assert outside.tpu.list_queued_resources() == ([], [])
+    assert outside.tpu.list_nodes() == ([], [])
