@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import platformdirs
 
+from tpuctl import file_lock
 from tpuctl.durable_directories import make_private, sync_directory
 from tpuctl.errors import DamagedStateError, LocalIOError, RefusedError, UsageError
 
@@ -134,6 +135,20 @@ def save(directory: Path, config: Config) -> None:
     write_private(directory / "config.yaml", yaml.safe_dump(document, sort_keys=False).encode())
 
 
+def change(directory: Path, edit: Callable[[Config], Config]) -> None:
+    """Read the configuration, edit it and write it, while no other process does the same.
+
+    Raises LockedError, LocalIOError, DamagedStateError and what `edit` raises.
+    """
+    try:
+        make_private(directory)
+        lock = file_lock.hold_lock(directory / "config.lock", "changes the contexts")
+    except OSError as error:
+        raise _unwritable(directory / "config.lock", error) from error
+    with lock:
+        save(directory, edit(load(directory)))
+
+
 def write_private(path: Path, data: bytes) -> None:
     """Write a file only its owner can read, durably and at once. Raises LocalIOError."""
     _write(path, data, lambda temporary: temporary.replace(path))
@@ -165,9 +180,12 @@ def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise LocalIOError(
-            f"cannot write {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> LocalIOError:
+    hint = "set TPUCTL_HOME to a writable directory"
+    return LocalIOError(f"cannot write {path}: {error.strerror}", hint=hint)
 
 
 def context_name(flag: str | None, environ: Mapping[str, str], config: Config) -> Setting:

@@ -1,6 +1,6 @@
 """`tpuctl context ...`: where commands go."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from operator import itemgetter
 from typing import Annotated
 
@@ -49,7 +49,7 @@ def use(runtime: Runtime, name: Name) -> None:
     }
     if name not in known:
         raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
-    config.save(runtime.home, Config(name, runtime.config.contexts))
+    config.change(runtime.home, lambda found: replace(found, current=name))
     runtime.output.note(f"commands use context {name!r} now")
 
 
@@ -93,8 +93,7 @@ def create(
     check_name(name)
     if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
         raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
-    if name in runtime.config.contexts:
-        raise ConflictError(f"context {name!r} exists", hint=f"run: tpuctl context delete {name}")
+    _refuse_known(runtime.config, name)
     if not (runtime.shared.project and runtime.shared.zone):
         raise UsageError("say which project and zone", hint="add --project ID --zone ZONE")
     context = Context(
@@ -116,8 +115,7 @@ def create(
     config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
     config.refuse_plaintext_endpoint(context)
     _require_working(runtime, context)
-    contexts = {**runtime.config.contexts, name: context}
-    config.save(runtime.home, Config(runtime.config.current, contexts))
+    config.change(runtime.home, lambda found: _with_context(found, context))
     runtime.output.note(f"context {name!r} is made; to use it: tpuctl context use {name}")
 
 
@@ -129,9 +127,7 @@ def delete(runtime: Runtime, name: Name) -> None:
         if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
             hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
         raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
-    rest = {key: kept for key, kept in runtime.config.contexts.items() if key != name}
-    current = None if runtime.config.current == name else runtime.config.current
-    config.save(runtime.home, Config(current, rest))
+    config.change(runtime.home, lambda found: _without_context(found, name))
     runtime.output.note(f"context {name!r} is forgotten")
 
 
@@ -154,6 +150,22 @@ def show(runtime: Runtime) -> None:
     home_source = "environment TPUCTL_HOME" if runtime.environ.get("TPUCTL_HOME") else "default"
     rows.append(("home", str(runtime.home), home_source))
     runtime.output.items(rows, SETTING_COLUMNS)
+
+
+def _with_context(known: Config, context: Context) -> Config:
+    """The configuration with one more context, which nobody has made meanwhile."""
+    _refuse_known(known, context.name)
+    return replace(known, contexts={**known.contexts, context.name: context})
+
+
+def _without_context(known: Config, name: str) -> Config:
+    rest = {key: kept for key, kept in known.contexts.items() if key != name}
+    return Config(None if known.current == name else known.current, rest)
+
+
+def _refuse_known(known: Config, name: str) -> None:
+    if name in known.contexts:
+        raise ConflictError(f"context {name!r} exists", hint=f"run: tpuctl context delete {name}")
 
 
 def _override_sources(runtime: Runtime) -> dict[str, str]:

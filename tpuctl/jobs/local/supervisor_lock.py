@@ -16,6 +16,7 @@ from typing import IO
 
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import DeadlineError, LocalIOError, LockedError
+from tpuctl.file_lock import try_lock
 
 PROBE_S = 0.2
 """Somebody who only asks whether the lock is taken holds it for much less."""
@@ -138,7 +139,7 @@ def _stop_with_signal(home: Path, context: str, number: signal.Signals, within_s
 
 def _acquire_lock(file: IO[str]) -> bool:
     deadline = time.monotonic() + PROBE_S
-    while not _try_flock(file, fcntl.LOCK_EX):
+    while not try_lock(file, fcntl.LOCK_EX):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)
@@ -147,15 +148,7 @@ def _acquire_lock(file: IO[str]) -> bool:
 
 def _is_held(file: IO[str]) -> bool:
     """Asked with a shared lock: askers are not in each other's way."""
-    return not _try_flock(file, fcntl.LOCK_SH)
-
-
-def _try_flock(file: IO[str], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return not try_lock(file, fcntl.LOCK_SH)
 
 
 def _lines(file: IO[str]) -> tuple[str, str]:

@@ -1,9 +1,13 @@
 """`tpuctl context`: where commands go, and what is missing for it."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from tpuctl import file_lock
+from tpuctl.operations.audit import preflight
 
 CREATE = ("context", "create", "lab", "--project", "p", "--zone", "us-west4-a", "--bucket", "b")
 
@@ -239,3 +243,34 @@ def save(run) -> None:
     (run.home / "config.yaml").write_text(
         "schema: 1\ncurrent: null\ncontexts:\n  lab: {project: p, zone: us-west4-a, bucket: b}\n"
     )
+
+
+def test_contexts_that_are_made_at_once_are_all_kept(tpuctl, cloud, monkeypatch):
+    """Each is checked for seconds: whoever writes last knows what others have written meanwhile."""
+    check = preflight.require_valid
+
+    def meanwhile(context):
+        monkeypatch.setattr(preflight, "require_valid", check)
+        assert tpuctl(*local_like(cloud, "second")).code == 0
+        check(context)
+
+    monkeypatch.setattr(preflight, "require_valid", meanwhile)
+    try:
+        assert tpuctl(*local_like(cloud, "first")).code == 0
+        names = {row["name"] for row in tpuctl("context", "list", "-o", "json").json}
+        assert names >= {"first", "second"}
+    finally:
+        for name in ("first", "second"):
+            tpuctl("context", "delete", name)
+
+
+def test_a_process_that_holds_the_contexts_and_stands_still_is_named(tpuctl, monkeypatch):
+    monkeypatch.setattr(file_lock, "WAIT_S", 0.0)
+    with file_lock.hold_lock(tpuctl.home / "config.lock", "changes the contexts"):
+        result = tpuctl("context", "use", "local")
+    assert (result.code, result.err) == (
+        61,
+        f"error: process {os.getpid()} changes the contexts and does not go on\n"
+        f"hint: end it: kill {os.getpid()}; then run the same command again\n",
+    )
+    assert tpuctl("context", "use", "local").code == 0
