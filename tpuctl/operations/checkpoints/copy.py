@@ -114,9 +114,8 @@ def _copy_files(step: FoundStep, target: Store) -> str:
     source, there = quote(f"{step.store.url}/{step.view.name}"), quote(target.url)
     if not _is_bucket(target):
         return f"mkdir -p {there} && cp -r {source} {there}/"
-    if _is_bucket(step.store):
-        return f"gcloud storage cp -r {source} {there}/"
-    return f"tpuctl data push {source} {quote(f'{target.url}/{step.view.name}')}"
+    verb = "copy" if _is_bucket(step.store) else "push"
+    return f"tpuctl data {verb} {source} {quote(f'{target.url}/{step.view.name}')}"
 
 
 def _entry_at(target: Store, listed: Entry | None, *, is_doubted: bool) -> Entry | None:

@@ -199,7 +199,7 @@ def test_a_step_of_another_framework_is_copied_by_the_commands_of_the_hint(tpuct
         assert tpuctl(*command.split()[1:]).code == 0
     assert states(tpuctl, url) == {7: "COMPLETE"}
     within = tpuctl("checkpoint", "copy", url, OTHER)
-    assert f"gcloud storage cp -r {url}/checkpoint-7 {OTHER} && " in within.err
+    assert f"tpuctl data copy {url}/checkpoint-7 {OTHER}checkpoint-7 && " in within.err
     there = tmp_path / "there"
     result = tpuctl("checkpoint", "copy", str(models), str(there))
     assert f": mkdir -p {there} && cp -r {models}/checkpoint-7 {there}/ && " in result.err
