@@ -1,7 +1,7 @@
 """The lines of a job's log, and which of them are wanted."""
 
-import re
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,13 @@ class LogLine:
     """Of a line that the log does not have: how much is missing here."""
 
 
+class LinePattern(Protocol):
+    """What is looked for in lines, such as a regular expression."""
+
+    def search(self, text: str, /) -> object | None:
+        """What was found in a line; None: nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFilter:
     """Which workers' lines, of which attempts, since when, and with what in them; None: all."""
@@ -23,7 +30,7 @@ class LogFilter:
     workers: frozenset[int] | None = None
     attempts: frozenset[int] | None = None
     since_s: float = 0.0
-    grep: re.Pattern[str] | None = None
+    grep: LinePattern | None = None
 
     def has(self, source: tuple[int, int]) -> bool:
         """Whether lines of an (attempt, worker) are wanted."""

@@ -36,13 +36,14 @@ def logs(
     from tpuctl.cli.job.follow import follow_until_ended
     from tpuctl.operations.jobs import logs as job_logs
     from tpuctl.operations.jobs import queries, supervision
+    from tpuctl.operations.jobs.bounded_pattern import compile_pattern
     from tpuctl.operations.remote.fanout import worker_ids
 
     wanted = LogFilter(
         frozenset(worker_ids(worker)) if worker is not None else None,
         frozenset({attempt}) if attempt is not None else None,
         since_s=job_logs.parse_since(since, runtime.now()) if since else 0.0,
-        grep=job_logs.compile_pattern(grep) if grep else None,
+        grep=compile_pattern(grep) if grep else None,
     )
     job = queries.find_job(runtime, name)
     job_logs.check_filter(job, wanted, follow=follow)

@@ -1,6 +1,5 @@
 """The logs of jobs: which lines are meant, those that are there, and those that come."""
 
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -66,14 +65,6 @@ def parse_since(text: str, now_s: float) -> float:
     if moment.tzinfo is None:
         raise UsageError(f"{text!r} does not say in which time zone", hint=f"write {text}Z for UTC")
     return moment.timestamp()
-
-
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """A regular expression; raises UsageError."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from error
 
 
 def write_bundle(runtime: JobRuntime, name: str, file: Path | None) -> tuple[Path, Bundle]:

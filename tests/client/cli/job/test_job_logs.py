@@ -8,6 +8,7 @@ from client.cli.job.job_records import attempt, job, put, store_of
 from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import JobState
+from tpuctl.operations.jobs import bounded_pattern
 
 
 @pytest.fixture
@@ -70,3 +71,19 @@ def test_nothing_to_print_is_told(tpuctl, store, twice):
     assert result.err == "job digits-1: no lines like these\n"
     put(store, job("quiet-2", JobState.SUCCEEDED))
     assert tpuctl("job", "logs", "quiet-2").err == "job quiet-2: no lines yet\n"
+
+
+def test_an_expression_that_never_ends_is_given_up(tpuctl, store, monkeypatch):
+    monkeypatch.setattr(bounded_pattern, "LIMIT_S", 0.02)
+    put(store, job(attempts=(attempt(),)))
+    lines = b"1.0 aab\n2.0 " + b"a" * 60 + b"b\n"
+    store.put_if_absent("tpuctl/jobs/digits-1/logs/a1/w0/000000000000", lines)
+    result = tpuctl("job", "logs", "digits-1", "--grep", "(a+)+$")
+    assert (result.code, result.err) == (
+        2,
+        "error: '(a+)+$' takes more than 0.02 s for one line\n"
+        "hint: put no repeat within a repeat: a+ in place of (a+)+\n",
+    )
+    assert tpuctl("job", "logs", "digits-1", "--grep", "^a+b$").out.count("\n") == 2
+    wrong = tpuctl("job", "logs", "digits-1", "--grep", "(")
+    assert (wrong.code, wrong.err[:35]) == (2, "error: '(' is no regular expression")
