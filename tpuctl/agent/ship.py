@@ -90,7 +90,7 @@ def job_files(*, with_switch: bool) -> Mapping[str, str]:
 def job_archive() -> bytes:
     """The zip with the modules of a job's agent, and what they are for a Python like this one."""
     job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
-    texts = {**package_files(FETCHER), **shared_files(), **job}
+    texts = {**package_files((*FETCHER, *HOLDERS)), **shared_files(), **job}
     compiled = {f"{name}c": compiled_module(name, text) for name, text in texts.items()}
     return zipped({**texts, **compiled})
 

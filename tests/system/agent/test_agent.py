@@ -11,9 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from unit.agent.agent_worker import Worker, alive_in
+from unit.agent.agent_worker import JOB, Worker, alive_in
 
 from tpuctl.agent.job.prepare import workdir_stage
+from tpuctl.agent.job.state import rundir
 
 
 def archive(files: dict[str, bytes], **extra) -> bytes:
@@ -58,6 +59,37 @@ def test_an_exit_status_a_signal_and_a_failed_setup_are_told_apart(worker, tmp_p
     unprepared.run("echo never", setup="exit 3", logs="logs/a1/w2")
     status = unprepared.until(closed=True)
     assert (status["stage"], status["exit_status"]) == ("setup", 3)
+
+
+HOLD = """
+import fcntl, os, time
+lock = open(os.environ["TMPDIR"] + "/libtpu_lockfile", "w")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("job", ["", "another-1", JOB])
+def test_chips_that_somebody_else_holds_end_a_run_before_the_program(
+    worker, monkeypatch, tmp_path, job
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    argv = [sys.executable, "-c", HOLD]
+    environ = {**os.environ, "TPUCTL_JOB": job}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environ) as holder:
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            status = worker.finish("echo began")
+        finally:
+            holder.kill()
+    if job == JOB:  # an earlier run of the same job, which is on its way out
+        assert (status["stage"], status["exit_status"]) == ("run", 0)
+        return
+    assert (status["stage"], status["exit_status"]) == ("chips", rundir.UNREACHED)
+    assert status["message"].startswith(f"process {holder.pid} of ")
+    assert "libtpu_lockfile" in status["message"]
+    assert worker.text().startswith("tpuctl: the chips of this worker are held by process ")
 
 
 def test_the_workdir_is_fetched_verified_and_unpacked(worker):

@@ -25,9 +25,9 @@ JOB = "digits-a1b2c3"
 def install(directory: Path) -> None:
     """The files of the agent, as they lie on a worker; compiled, where they are compiled here."""
     package = directory / "tpuctl" / "agent"
-    for room in ("job", "data"):
+    for room in ("job", "data", "tools"):
         shutil.copytree(AGENT / room, package / room)
-    for path in (package.parent, package, package / "data"):
+    for path in (package.parent, package, package / "data", package / "tools"):
         (path / "__init__.py").touch()
     for name in ship.SHARED:
         shutil.copy(AGENT.parent / name, package.parent)

@@ -113,6 +113,7 @@ class AgentRun:
             yield lambda: self.stage("image", self.stage_argv("image"))
         if config.get("setup"):
             yield lambda: self.stage("setup", self.line_argv("setup"))
+        yield self.check_chips
 
     def line_argv(self, name: str) -> list[str]:
         """Return the command of the user's own lines: `setup` or `run`."""
@@ -137,6 +138,21 @@ class AgentRun:
             self.secrets.update(json.loads(told))
             self.redaction.add(self.secrets.values())
         return is_well
+
+    def check_chips(self) -> bool:
+        """End the run where somebody else's process holds chips: the program could not have them.
+
+        As this account sees it: the processes of others show by libtpu's lock alone.
+        """
+        from tpuctl.agent.tools import holders
+
+        held_by = holders.others_text(self.config["job"])
+        if not held_by:
+            return True
+        self.log.say(f"the chips of this worker are held by {held_by}")
+        self.report(message=self.redaction.redact_json(held_by))
+        self.end("chips", rundir.UNREACHED)
+        return False
 
     def arm_switch(self) -> bool:
         """Let the slice's own switch prove what it may do; a run does not depend on it."""

@@ -155,6 +155,15 @@ def holder_report() -> dict[str, Any]:
     return {"holders": found, "unseen": unseen, "stale": stale, "blind": is_blind}
 
 
+def others_text(job: str) -> str:
+    """Return who holds chips and is no process of this job, in words; empty when nobody does."""
+    found = holder_report()
+    others = [each for each in found["holders"] if each["job"] != job]
+    told = [f"process {each['pid']} of {each['user']} ({each['command']})" for each in others]
+    told += [f"a process that has {path} locked" for path in found["unseen"]]
+    return " and ".join(told)
+
+
 def needs_more(found: dict[str, Any]) -> bool:
     """Whether root would see, or could do, what this account cannot."""
     if os.geteuid() == 0:

@@ -288,6 +288,8 @@ def _outage(report: WorkerReport) -> str | None:
     if report.stage == "fetch" and report.exit_status not in (0, protocol.EXCHANGED):
         return "could not fetch the workdir"
     is_unreached = report.exit_status == protocol.UNREACHED
+    if report.stage == "chips" and is_unreached:
+        return f"found its chips held by {report.message} (see: tpuctl node free)"
     needed = NEEDED.get(report.stage or "") if is_unreached else None
     return f"could not reach its {needed}" if needed else None
 

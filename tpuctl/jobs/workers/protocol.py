@@ -24,14 +24,15 @@ FENCED_OFF = 3
 """The status of an agent's command under a fence that is not the newest."""
 UNREACHED = 75
 """The status of what may go better another time: a watch of an agent that stands still, and the
-stages `fetch`, `mounts` and `secrets` when what they need was not to be reached."""
+stages `fetch`, `mounts` and `secrets` when what they need was not to be reached, and `chips` when
+somebody else holds them."""
 EXCHANGED = 65
 """The status of the stage `fetch` when the workdir in the bucket is not what was submitted."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
-    "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback",
+    "message", "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback",
 )  # fmt: skip
 
 
@@ -91,7 +92,8 @@ def log_bytes(message: Mapping[str, Any]) -> bytes:
 
 def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerReport:
     """A report brought up to date by the agent's status. Raises MalformedError."""
-    known = {key: status[key] for key in STATUS_FIELDS if status.get(key) is not None}
+    known: dict[str, Any] = {"message": ""}  # what was last wrong with the connection is over
+    known |= {key: status[key] for key in STATUS_FIELDS if status.get(key) is not None}
     if lines := status.get("last_lines"):
         known["last_lines"] = tuple(lines)
     if proof := status.get("switch"):

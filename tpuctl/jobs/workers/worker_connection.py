@@ -179,7 +179,7 @@ class WorkerConnection:
         status = message.get("status")
         if isinstance(status, dict):
             self.tail.drop(int(status.get("uploaded_bytes", 0)))
-            self._set(replace(protocol.apply_status(self.report, status), message=""))
+            self._set(protocol.apply_status(self.report, status))
         if "gone" in message:
             gone = bool(message["gone"])
             self._end(protocol.lost_report(self.report, "lost its agent") if gone else self.report)
