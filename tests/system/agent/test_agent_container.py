@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.agent.agent_worker import alive_in
 
 IMAGE = "us-docker.example/p/train:1.4"
 STANDIN = Path(__file__).with_name("standin_docker.py")
@@ -84,8 +85,7 @@ def test_a_program_in_a_container_is_told_to_end_and_then_killed(worker, engine,
     assert (ended["exit_status"], ended["signal"]) == how
     assert ("ends" in worker.text()) == does_end
     assert engine.containers == []
-    with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
+    assert alive_in(group) == []  # a dead one may still wait for who started it
 
 
 def test_what_an_earlier_attempt_has_left_is_removed_first(worker, engine):

@@ -89,7 +89,7 @@ def holders() -> tuple[list[dict[str, Any]], bool]:
     """Return every process that holds chips, and whether some could not be inspected."""
     files = chip_files()
     found, is_blind = [], not os.path.isdir("/proc/self/fd")
-    names = [] if is_blind else os.listdir("/proc")
+    names = os.listdir("/proc") if files and not is_blind else []
     for pid in sorted(int(name) for name in names if name.isdigit()):
         try:
             held = chip_files_of(pid, files)
