@@ -151,6 +151,8 @@ class JobSpec:
     shell: tuple[str, ...] = ()
     """The program that gets `setup` and `run` after -c, and its options; none: bash."""
     requires: str | None = None
+    progress: str | None = None
+    """The name of a trainer, or the regular expression that finds the step in its lines."""
     workdir: str | None = None
     """An absolute path on the submitter's machine."""
     envs: Mapping[str, str] = field(default_factory=dict)

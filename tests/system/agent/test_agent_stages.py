@@ -251,3 +251,12 @@ def test_what_programs_import_of_tpuctl_comes_before_their_own(worker, monkeypat
     worker.finish("echo $PYTHONPATH", setup="echo $PYTHONPATH", env=env)
     path = f"{worker.directory}/library.zip{behind}"
     assert worker.text().split("\n") == [path, path]
+
+
+def test_a_trainer_in_its_own_words_tells_its_step(worker):
+    lines = "printf 'restored 20\\nat 21, loss 0.5\\n'"
+    status = worker.finish(
+        lines, progress=r"at (?P<step>\d+), loss (?P<loss>.*)|restored (?P<resumed>\d+)"
+    )
+    told = status["step"], status["resume_step"], status["metrics"]
+    assert told == (21, 20, {"loss": 0.5})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from tpuctl.agent.job.logs.progress_pattern import ProgressPattern
     from tpuctl.agent.job.objects import ObjectClient
     from tpuctl.agent.job.state.news_pipe import NewsPipe
 
@@ -72,6 +73,7 @@ class AgentRun:
         self.commands = RunCommands(directory)
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
+        self.progress: ProgressPattern | None = None
         self.stacks = b""
         self.file = StatusFile(directory)
         self.status: dict[str, Any] = {
@@ -96,6 +98,7 @@ class AgentRun:
         if all(prepare() for prepare in self.preparation()):
             self.report(phase="prepared")
             if self.is_released():
+                self.expect_progress()
                 self.stage("run", self.line_argv("run"))
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
@@ -114,6 +117,13 @@ class AgentRun:
         if config.get("setup"):
             yield lambda: self.stage("setup", self.line_argv("setup"))
         yield self.check_chips
+
+    def expect_progress(self) -> None:
+        """From now on find step and metrics in what is printed by the job file's `progress`."""
+        if self.config.get("progress"):
+            from tpuctl.agent.job.logs.progress_pattern import ProgressPattern
+
+            self.progress = ProgressPattern(self.config["progress"], self.log.say)
 
     def line_argv(self, name: str) -> list[str]:
         """Return the command of the user's own lines: `setup` or `run`."""
@@ -280,6 +290,8 @@ class AgentRun:
         """Take the step and metrics of lines that were printed into the status."""
         if lines:
             self.status.update(step_progress.parse_progress(lines))
+            if self.progress is not None:
+                self.status.update(self.progress.parse(lines))
             self.tell_watcher()
 
     def tick(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tpuctl.errors import UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import job_file_schema
+from tpuctl.jobs.spec import job_file_schema, progress_patterns
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
@@ -37,6 +37,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         image=document.get("image"),
         shell=_shell(document),
         requires=document.get("requires"),
+        progress=_progress(document),
         workdir=workdir,
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),
@@ -60,6 +61,16 @@ def _shell(document: Document) -> tuple[str, ...]:
         raise UsageError(
             f"{document.place('shell')}: {line!r} is not a command: {str(error).lower()}"
         ) from error
+
+
+def _progress(document: Document) -> str | None:
+    given: str | None = document.get("progress")
+    if given is not None and (why := progress_patterns.what_is_wrong(given)):
+        raise UsageError(
+            f"{document.place('progress')}: {shorten(given)!r} {why}",
+            hint=f"known trainers: {', '.join(progress_patterns.EXPRESSIONS)}",
+        )
+    return given
 
 
 def _workdir(document: Document, path: Path) -> str | None:

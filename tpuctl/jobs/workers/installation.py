@@ -13,6 +13,7 @@ from tpuctl.agent import ship
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, references_to
+from tpuctl.jobs.spec import progress_patterns
 from tpuctl.jobs.workers import library, protocol
 from tpuctl.models.job import Attempt, JobRecord
 from tpuctl.models.worker_numbers import WorkerSlot, slot_variables
@@ -100,6 +101,7 @@ def install_input(
         "setup": record.spec.setup,
         "image": record.spec.image,
         "shell": record.spec.shell,
+        "progress": progress_patterns.expression_of(record.spec.progress),
         "run": record.spec.run,
         "env": program_environment(record, attempt, slot, backends.bucket),
         "library": library.ARCHIVE_NAME,

@@ -104,6 +104,25 @@ def test_a_list_of_types_is_in_order_of_preference(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("maxtxt", "names no trainer and has no group (?P<step>…)"),
+        ("'step (\\d+)'", "names no trainer and has no group (?P<step>…)"),
+        ("'(?P<step>\\d+'", "is no regular expression: missing ), unterminated subpattern"),
+    ],
+)
+def test_progress_that_finds_no_step_is_refused(tmp_path, given, why):
+    message = error(tmp_path, OK + f"progress: {given}\n")
+    assert message.startswith("progress (line 3): ")
+    assert why in message
+
+
+@pytest.mark.parametrize("given", ["maxtext", "'it (?P<step>\\d+) (?P<loss>.*)'"])
+def test_progress_is_a_trainer_or_an_expression(tmp_path, given):
+    assert loaded(tmp_path, OK + f"progress: {given}\n").progress == given.strip("'")
+
+
 def test_a_shell_that_is_no_command_is_refused(tmp_path):
     assert error(tmp_path, OK + "shell: bash 'x\n") == (
         'shell (line 3): "bash \'x" is not a command: no closing quotation'

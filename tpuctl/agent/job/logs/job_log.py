@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from tpuctl.agent.job.logs.log_files import LogFiles
@@ -12,6 +13,21 @@ LINE_BYTES = 64 * 1024
 TAIL_BYTES = 64 * 1024
 """Kept in memory, for what is said of a run that ended."""
 MAX_HEARD_BYTES = 1024 * 1024
+BAR_EVERY_S = 10.0
+"""How often a progress bar that is drawn again and again gets a line of its own."""
+
+
+def last_drawn(line: bytes) -> bytes:
+    """Return what a line shows that carriage returns began anew; a cleared one its last text."""
+    if b"\r" not in line:
+        return line
+    drawn = [text for text in map(without_backspaces, line.split(b"\r")) if text]
+    return drawn[-1] if drawn else b""
+
+
+def without_backspaces(text: bytes) -> bytes:
+    """Return a text without the blanks and backspaces at its end, which clear a line."""
+    return text.rstrip(b" \t\b")
 
 
 class JobLog:
@@ -21,6 +37,9 @@ class JobLog:
         self.files = files
         self.redaction = redaction
         self.rest = b""
+        self.drawn = b""
+        """What a progress bar shows, and a carriage return; empty without one."""
+        self.bar_s = 0.0
         self.tail = b""
         self.active_s: float | None = None
         """When the last line came, in seconds of the epoch."""
@@ -30,12 +49,18 @@ class JobLog:
         """Collects lines while it is not None, up to MAX_HEARD_BYTES."""
 
     def feed(self, block: bytes) -> bytes:
-        """Write the lines that a block completes; return them, redacted."""
+        """Write the lines that a block completes; return them, redacted.
+
+        What a carriage return draws anew is returned as a line too, and is not written.
+        """
         text = self.rest + block
-        cut = text.rfind(b"\n") + 1
+        cut = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1  # the last may be of a CR LF
         if cut:
-            whole, self.rest = text[:cut], text[cut:]
-            return self.append(self.redaction.redact(whole))
+            whole, self.rest = self.redaction.redact(text[:cut]), text[cut:]
+            if b"\r" not in whole and not self.drawn:
+                return self.append(whole)
+            self.append_drawn(whole)
+            return re.sub(rb"[\r\n]+", b"\n", whole)
         self.rest = text
         if len(text) < LINE_BYTES + self.redaction.longest_bytes:
             return b""
@@ -45,9 +70,24 @@ class JobLog:
         self.rest = text[cut:]
         return self.append(text[:cut] + b"\n")
 
+    def append_drawn(self, text: bytes) -> None:
+        """Write lines as they look in the end, and now and then what the unfinished one shows."""
+        whole, newline, unfinished = text.rpartition(b"\n")
+        if newline:
+            shown = [last_drawn(line) for line in (self.drawn + whole).split(b"\n")]
+            self.append(b"\n".join(shown) + b"\n")
+            self.drawn = b""
+        drawn = last_drawn(self.drawn + unfinished)
+        self.drawn = drawn + b"\r" if drawn else b""
+        self.active_s = time.time()
+        if self.drawn and self.active_s >= self.bar_s + BAR_EVERY_S:
+            self.bar_s = self.active_s
+            self.append(self.drawn[:-1] + b"\n")
+
     def end_line(self) -> bytes:
         """Write what came last without a line end; return it, redacted."""
-        rest, self.rest = self.redaction.redact(self.rest), b""
+        rest, self.rest = last_drawn(self.drawn + self.redaction.redact(self.rest)), b""
+        self.drawn = b""
         return self.append(rest + b"\n") if rest else b""
 
     def say(self, text: str) -> None:

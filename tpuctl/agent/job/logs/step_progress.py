@@ -51,11 +51,16 @@ def last_line(lines: bytes, word: bytes) -> str | None:
 def parse_pair(word: str) -> tuple[str, float | str]:
     """Split `key=value`; the value is a float where it is a finite number."""
     key, _, value = word.partition("=")
+    return key, parse_number(value)
+
+
+def parse_number(text: str) -> float | str:
+    """Return a finite number as a float, any other text as it is."""
     try:
-        found = float(value)
+        found = float(text)
     except ValueError:
-        return key, value
-    return key, found if math.isfinite(found) else value
+        return text
+    return found if math.isfinite(found) else text
 
 
 def first_line(data: bytes) -> bytes:
