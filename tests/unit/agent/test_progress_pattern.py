@@ -86,6 +86,6 @@ def test_a_bar_is_written_as_it_looks_in_the_end(log, tmp_path):
 
 
 def test_a_bar_in_pieces_is_one_line(log, tmp_path):
-    for piece in (b"a\r", b"b", b"b\rc", b"c\b\b\r", b"\n"):
+    for piece in (b"a\r", b"b", b"b\rc", b"c\x1b[A\b\b\r", b"\n"):
         log.feed(piece)
     assert texts(tmp_path) == ["a", "cc"]

@@ -13,6 +13,8 @@ LINE_BYTES = 64 * 1024
 TAIL_BYTES = 64 * 1024
 """Kept in memory, for what is said of a run that ended."""
 MAX_HEARD_BYTES = 1024 * 1024
+CURSOR = re.compile(rb"\x1b\[[0-9;]*[A-HJK]")
+"""Control sequences by which bars leave their line: ECMA-48, 8.3, CUU to CUP, ED and EL."""
 BAR_EVERY_S = 10.0
 """How often a progress bar that is drawn again and again gets a line of its own."""
 
@@ -21,13 +23,13 @@ def last_drawn(line: bytes) -> bytes:
     """Return what a line shows that carriage returns began anew; a cleared one its last text."""
     if b"\r" not in line:
         return line
-    drawn = [text for text in map(without_backspaces, line.split(b"\r")) if text]
+    drawn = [text for text in map(without_cursor, line.split(b"\r")) if text]
     return drawn[-1] if drawn else b""
 
 
-def without_backspaces(text: bytes) -> bytes:
-    """Return a text without the blanks and backspaces at its end, which clear a line."""
-    return text.rstrip(b" \t\b")
+def without_cursor(text: bytes) -> bytes:
+    """Return a text without what moves the cursor, and the blanks at its end that clear a line."""
+    return CURSOR.sub(b"", text).rstrip(b" \t\b")
 
 
 class JobLog:
