@@ -153,6 +153,8 @@ class JobSpec:
     requires: str | None = None
     progress: str | None = None
     """The name of a trainer, or the regular expression that finds the step in its lines."""
+    cache: str | None = None
+    """A gs:// URL for what the program compiles, brought back before the next start."""
     workdir: str | None = None
     """An absolute path on the submitter's machine."""
     envs: Mapping[str, str] = field(default_factory=dict)

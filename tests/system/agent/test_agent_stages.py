@@ -3,10 +3,13 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
+from unit.agent.agent_worker import Worker
 
 from tpuctl.agent.data.range_reader import TransientFailure
+from tpuctl.agent.job import cache_saver
 from tpuctl.agent.job.logs import step_progress
 from tpuctl.agent.job.prepare import mount_stage as mounts
 from tpuctl.agent.job.prepare import secret_stage, workdir_stage
@@ -260,3 +263,54 @@ def test_a_trainer_in_its_own_words_tells_its_step(worker):
     )
     told = status["step"], status["resume_step"], status["metrics"]
     assert told == (21, 20, {"loss": 0.5})
+
+
+def test_what_one_run_compiles_is_there_for_the_next(worker, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "one"))
+    write = "cd $JAX_COMPILATION_CACHE_DIR; echo 1 > a; mkdir d; echo 2 > d/b; ln -s a c"
+    worker.finish(write, cache="gs://b/cache")
+    assert worker.text().split("\n") == [
+        "tpuctl: the cache gs://b/cache is empty", "tpuctl: 2 new files of the cache saved",
+    ]  # fmt: skip
+    assert [each.key for each in worker.server.store.list("cache/")] == ["cache/a", "cache/d/b"]
+
+    monkeypatch.setenv("HOME", str(tmp_path / "two"))
+    other = Worker(tmp_path / "another", worker.server, attempt=2)
+    read = "cd $TPUCTL_CACHE_DIR; cat a d/b; echo 3 > a; echo 4 > e; kill -9 $$"
+    other.finish(read, cache="gs://b/cache")
+    assert other.text().split("\n") == [
+        "tpuctl: the cache gs://b/cache is restored: 2 objects copied (4 bytes), 0 were there",
+        "1", "2", "tpuctl: 0 new files of the cache saved",  # e may have been cut by the signal
+    ]  # fmt: skip
+
+
+def test_a_cache_that_cannot_be_had_ends_no_run(worker, tmp_path, monkeypatch):
+    home = tmp_path / "no-directory"
+    home.write_text("a file")
+    monkeypatch.setenv("HOME", str(home))
+    assert worker.finish("echo ran", cache="gs://b/cache")["exit_status"] == 0
+    refused, ran, saved = worker.text().split("\n")
+    assert refused.startswith("tpuctl: the cache gs://b/cache is not restored: ")
+    assert (ran, saved) == ("ran", "tpuctl: 0 new files of the cache saved")
+
+
+def test_a_cache_is_saved_while_the_program_runs(worker, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GCE_METADATA_HOST", worker.server.address)
+    saver = cache_saver.CacheSaver(worker.server.endpoint, "gs://b/cache/")
+    directory = Path(saver.variables()["TPUCTL_CACHE_DIR"])
+    directory.mkdir(parents=True)
+    for name in ("settled", "young"):
+        (directory / name).write_text(name)
+    os.utime(directory / "settled", (0, 0))
+    saver.save_settled()
+    assert [each.key for each in worker.server.store.list("cache/")] == ["cache/settled"]
+    saver.finish(is_whole=True)
+    assert saver.summary() == "2 new files of the cache saved"
+    assert len(list(worker.server.store.list("cache/"))) == 2
+    (directory / "late").write_text("late")
+    worker.server.is_away = True
+    saver.finish(is_whole=True)
+    assert saver.summary().startswith(
+        "2 new files of the cache saved; the last error: cache/late: "
+    )

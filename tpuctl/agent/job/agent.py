@@ -89,6 +89,13 @@ def mounts(directory: str, _options: Mapping[str, str]) -> int:
     return mount_stage.copy_all(directory)
 
 
+def cache(directory: str, _options: Mapping[str, str]) -> int:
+    """Run the stage `cache`; return its exit code."""
+    from tpuctl.agent.job.prepare import cache_stage
+
+    return cache_stage.restore(directory)
+
+
 def secrets(directory: str, _options: Mapping[str, str]) -> int:
     """Run the stage `secrets`; return its exit code."""
     from tpuctl.agent.job.prepare import secret_stage
@@ -112,7 +119,8 @@ def contain(directory: str, options: Mapping[str, str]) -> int:
 
 VERBS = {
     "run": run, "start": start, "stop": stop, "status": status, "watch": watch,
-    "fetch": fetch, "mounts": mounts, "secrets": secrets, "image": image, "contain": contain,
+    "fetch": fetch, "mounts": mounts, "cache": cache, "secrets": secrets, "image": image,
+    "contain": contain,
 }  # fmt: skip
 
 

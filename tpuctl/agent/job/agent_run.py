@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from tpuctl.agent.job.cache_saver import CacheSaver
     from tpuctl.agent.job.logs.progress_pattern import ProgressPattern
     from tpuctl.agent.job.objects import ObjectClient
     from tpuctl.agent.job.state.news_pipe import NewsPipe
@@ -74,6 +75,7 @@ class AgentRun:
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
         self.progress: ProgressPattern | None = None
+        self.cache: CacheSaver | None = None
         self.stacks = b""
         self.file = StatusFile(directory)
         self.status: dict[str, Any] = {
@@ -99,6 +101,8 @@ class AgentRun:
             self.report(phase="prepared")
             if self.is_released():
                 self.expect_progress()
+                if self.cache is not None:
+                    try_start(self.cache)
                 self.stage("run", self.line_argv("run"))
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
@@ -108,6 +112,8 @@ class AgentRun:
             yield lambda: self.stage("fetch", self.stage_argv("fetch"))
         if config.get("mounts"):
             yield lambda: self.stage("mounts", self.stage_argv("mounts"))
+        if config.get("cache"):
+            yield self.restore_cache
         if config.get("secrets"):
             yield self.resolve_secrets
         if config.get("switch"):
@@ -125,6 +131,14 @@ class AgentRun:
 
             self.progress = ProgressPattern(self.config["progress"], self.log.say)
 
+    def restore_cache(self) -> bool:
+        """Bring the compilation cache back; what is added to it from now on is to be saved."""
+        is_well = self.stage("cache", self.stage_argv("cache"))
+        from tpuctl.agent.job.cache_saver import CacheSaver
+
+        self.cache = CacheSaver(self.config["endpoint"], self.config["cache"])
+        return is_well
+
     def line_argv(self, name: str) -> list[str]:
         """Return the command of the user's own lines: `setup` or `run`."""
         if not self.config.get("image"):
@@ -136,8 +150,8 @@ class AgentRun:
 
     def stage_argv(self, verb: str) -> list[str]:
         """Return the command of a stage of the agent's own: a process, to give its memory back."""
-        # Only the mounts gain from what is installed here: a fast checksum.
-        bare = [] if verb == "mounts" else ["-S"]
+        # These gain from what is installed here: a fast checksum.
+        bare = [] if verb in ("mounts", "cache") else ["-S"]
         return [sys.executable, *bare, os.path.abspath(sys.argv[0]), verb, self.directory]
 
     def resolve_secrets(self) -> bool:
@@ -282,7 +296,8 @@ class AgentRun:
         if name not in USER_STAGES:
             ours = children.agent_environment(step_file)
             return children.spawn(argv, self.directory, ours, is_private=is_private)
-        given, library = {**self.config["env"], **self.secrets}, self.config["library"]
+        cached = {} if self.cache is None else self.cache.variables()
+        given, library = {**cached, **self.config["env"], **self.secrets}, self.config["library"]
         theirs = children.user_environment(self.directory, given, library, step_file)
         return children.spawn(argv, workdir, theirs, is_private=is_private)
 
@@ -362,12 +377,21 @@ class AgentRun:
         """
         self.remove_container()
         processes.end_marked([self.directory], LEFTOVERS_S)
+        self.finish_cache()
         self.uploader.finish()
         is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)
         self.report(closed=True)
         self.file.free()
         if not is_there:
             self.retry_upload()
+
+    def finish_cache(self) -> None:
+        """Save the rest of the cache, unless log and status have only seconds left."""
+        if self.cache is not None and not (
+            self.commands.is_preempted or self.commands.is_terminated
+        ):
+            self.cache.finish(is_whole=self.status.get("signal") is None)
+            self.log.say(self.cache.summary())
 
     def is_log_safe(self) -> bool:
         """Whether the bucket has the whole log."""

@@ -38,6 +38,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         shell=_shell(document),
         requires=document.get("requires"),
         progress=_progress(document),
+        cache=_expand(document.get("cache", ""), bucket) or None,
         workdir=workdir,
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),

@@ -101,6 +101,7 @@ def install_input(
         "setup": record.spec.setup,
         "image": record.spec.image,
         "shell": record.spec.shell,
+        "cache": record.spec.cache,
         "progress": progress_patterns.expression_of(record.spec.progress),
         "run": record.spec.run,
         "env": program_environment(record, attempt, slot, backends.bucket),

@@ -18,6 +18,7 @@ import time
 
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.job.state import rundir
+from tpuctl.agent.job.state.cache_directory import VARIABLES, cache_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ IDLE_S = 3600.0
 ENGINE_FILE, LINES_FILE = "engine.json", "lines.sh"
 LABEL = "tpuctl-job"
 GOOGLE_REGISTRIES = (".pkg.dev", "gcr.io")
-OWN_VARIABLES = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONPATH")
+OWN_VARIABLES = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONPATH", *VARIABLES)
 OWN_PREFIXES = ("TPUCTL_", "TPU_", "MEGASCALE_")
 PASSED_ON = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
 DEFAULT_SHELL = (
@@ -187,6 +188,8 @@ def create_argv(
 ) -> list[str]:
     """Return the command that makes a run's container; only names of variables are in it."""
     mounted = [directory, *(mount["path"] for mount in config.get("mounts") or ())]
+    if config.get("cache"):
+        mounted.append(cache_directory(config["cache"]))
     program, *arguments = config.get("shell") or DEFAULT_SHELL
     kept = [f"--preserve-env={','.join(names)}"] if engine[:-1] else []
     return [

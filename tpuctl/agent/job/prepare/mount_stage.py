@@ -21,6 +21,10 @@ class MountError(Exception):
     """A mount is refused; str() is the reason."""
 
 
+class NoObjectError(MountError):
+    """Nothing is at the URL of a mount."""
+
+
 class MountReport(ProgressReport):
     """Counts objects, and names refused ones on standard error."""
 
@@ -61,7 +65,7 @@ def copy_mount(endpoint: str, url: str, path: str) -> MountReport:
     bucket, _, prefix = url[len("gs://") :].rstrip("/").partition("/")
     objects = list_objects(ObjectClient(endpoint, bucket), prefix)
     if not objects:
-        raise MountError(f"there is no object at {url}")
+        raise NoObjectError(f"there is no object at {url}")
     is_single = len(objects) == 1 and objects[0].name == prefix
     target, name = os.path.split(path) if is_single else (path, "")
     make_directory(target)
