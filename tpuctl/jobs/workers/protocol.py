@@ -36,9 +36,25 @@ STATUS_FIELDS = (
 )  # fmt: skip
 
 
+IN_CONTAINER = """
+import json, os, sys
+try:
+    engine = json.load(open(sys.argv[1]))
+except OSError:
+    sys.exit("tpuctl: there is no container yet")
+os.execvp(engine[0], engine + sys.argv[2:])
+"""
+
+
 def run_directory(job_id: str, attempt: int) -> str:
     """Where a run lives on its worker, below the login directory."""
     return f".tpuctl/jobs/{job_id}-a{attempt}"
+
+
+def container_argv(job_id: str, attempt: int) -> tuple[str, ...]:
+    """The command line before one that is to run in the container of a run with `image`."""
+    path = f"{run_directory(job_id, attempt)}/engine.json"
+    return ("python3", "-S", "-c", IN_CONTAINER, path, "exec", f"tpuctl-{job_id}-a{attempt}")
 
 
 def agent_argv(directory: str, verb: str, *options: str) -> list[str]:

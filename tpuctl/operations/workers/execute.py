@@ -54,7 +54,11 @@ def execute(
         lost = None
         try:
             status = await shell.execute(
-                argv, out=out, err=err, timeout_s=limit_s, variables=target.variables[number]
+                [*target.within, *argv],
+                out=out,
+                err=err,
+                timeout_s=limit_s,
+                variables=target.variables[number],
             )
         except TimeoutError:
             status, lost = TIMED_OUT, f"worker {number}: no end within {text}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuctl.errors import NotFoundError, PreconditionError
 from tpuctl.jobs import client
 from tpuctl.jobs.record import status_text
+from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Attempt, JobRecord
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.worker_numbers import WorkerSlot, slot_variables, worker_variables
@@ -36,6 +37,8 @@ class CommandTarget:
     """What no other target shares, not even a later one of the same name."""
     note: Path
     """Where it is kept who failed, below the directory of a context."""
+    within: tuple[str, ...] = ()
+    """The command that runs another one where the program runs; none: the worker itself."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -109,6 +112,7 @@ def job_target(
         variables=[slot_variables(job.job_id, sized, slot) for slot in slots],
         identity=(job.job_id, attempt.number, *map(str, (each.node.node_id for each in reaches))),
         note=Path("jobs", f"{job.job_id}.json"),
+        within=protocol.container_argv(job.job_id, attempt.number) if job.spec.image else (),
     )
 
 

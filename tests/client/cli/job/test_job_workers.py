@@ -10,6 +10,7 @@ from clouds import Cloud, Runner
 
 from client.cli.job.job_records import attempt, job, put, store_of
 from client.cli.node.four_workers import slice_of_four
+from tpuctl.agent.job.prepare import container
 from tpuctl.models.job import AttemptState, JobState
 
 SAY = ("sh", "-c", "echo $TPUCTL_JOB $TPUCTL_WORKER_ID/$TPUCTL_WORKER_COUNT $TPUCTL_SLICE_ID")
@@ -33,6 +34,9 @@ def four(manual_cloud: Cloud) -> Runner:
     put(store, job(state=JobState.RUNNING, attempts=(on_n1,)))
     pair = replace(on_n1, node="p", slices=2, node_ids=(ids["p-0"], ids["p-1"]))
     put(store, job("pair-1", JobState.RUNNING, attempts=(pair,)))
+    alone = replace(on_n1, node="p-0", node_ids=(ids["p-0"],), worker_count=1)
+    boxed = job("boxed-1", JobState.RUNNING, attempts=(alone,))
+    put(store, replace(boxed, spec=replace(boxed.spec, image="us-docker.pkg.dev/p/train/jax:1")))
     remade = replace(on_n1, node_ids=(7,))
     put(store, job("remade-1", JobState.RUNNING, attempts=(remade,)))
     gone = replace(on_n1, node="nowhere")
@@ -55,6 +59,18 @@ def test_exec_numbers_the_workers_of_several_slices_on(four):
     assert sorted(result.out.splitlines()) == ["[0] pair-1 0/2 0", "[1] pair-1 1/2 1"]
     one = four("job", "exec", "pair", "--worker", "1", "--", *SAY)
     assert (one.code, one.out) == (0, "pair-1 1/2 1\n")
+
+
+def test_exec_of_a_job_with_an_image_goes_into_its_container(four):
+    early = four("job", "exec", "boxed", "--", "hostname")
+    assert (early.code, early.out) == (1, "")
+    assert early.err == "tpuctl: there is no container yet\n"
+    run = ".tpuctl/jobs/boxed-1-a1"
+    found = f'mkdir -p {run}; echo \'["echo", "-n"]\' > {run}/{container.ENGINE_FILE}'
+    assert four("node", "exec", "p-0", "--", "sh", "-c", found).code == 0
+    result = four("job", "exec", "boxed", "--", "ls", "-l")
+    name = container.container_name({"job": "boxed-1", "attempt": 1})
+    assert (result.code, result.out) == (0, f"exec {name} ls -l")
 
 
 def test_exec_exits_as_node_exec_does(four):
