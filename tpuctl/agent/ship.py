@@ -21,7 +21,7 @@ FETCHER = (
     "data.target_tree",
 )  # fmt: skip
 """Fetches objects of a bucket; the agent of a job has it too."""
-SHARED = ("page_tokens.py", "processor_limit.py", "retry_after.py")
+SHARED = ("bounded_search.py", "page_tokens.py", "retry_after.py")
 """What the agent of a job, and the fetcher, have of tpuctl beside their own modules."""
 SENDER = ("data.target_tree", "copy.packing")
 RECEIVER = (

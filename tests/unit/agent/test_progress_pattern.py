@@ -60,7 +60,7 @@ def test_the_step_of_a_trainer_is_found(log, trainer, printed, found):
 @pytest.mark.parametrize(
     ("text", "printed", "why"),
     [
-        (r"(?P<step>(a+)+)$", "a" * 60 + "b", "it takes more than 0.02 s"),
+        (r"(?P<step>(a+)+)$", "a" * 60 + "b", "it takes more than 0.02 s for one line"),
         (r"(?P<step>\d+", "1", "this Python does not know it: missing ), unterminated subpattern"),
     ],
 )

@@ -1,29 +1,28 @@
-"""A regular expression that is given up when one line takes it too long."""
+"""The expression of `job logs --grep`, which is given up when a line takes it too long."""
 
 import re
-from dataclasses import dataclass
 
+from tpuctl.bounded_search import BoundedSearch, SearchLimitError
 from tpuctl.errors import UsageError
-from tpuctl.processor_limit import ProcessorLimitError, processor_limit
 
 LIMIT_S = 2.0
 """Processor time for one line; what backtracks without end takes years."""
 
 
-@dataclass(frozen=True, slots=True)
 class BoundedPattern:
     """A regular expression for lines; its searches belong to the main thread."""
 
-    pattern: re.Pattern[str]
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._bounded = BoundedSearch(pattern, LIMIT_S)
 
     def search(self, text: str) -> re.Match[str] | None:
         """Where the expression is found in a line; raises UsageError when that takes too long."""
         try:
-            with processor_limit(LIMIT_S):
-                return self.pattern.search(text)
-        except ProcessorLimitError:
+            return self._bounded.search(text)
+        except SearchLimitError:
+            bounded = self._bounded
             raise UsageError(
-                f"{self.pattern.pattern!r} takes more than {LIMIT_S:g} s for one line",
+                f"{bounded.pattern.pattern!r} takes more than {bounded.limit_s:g} s for one line",
                 hint="put no repeat within a repeat: a+ in place of (a+)+",
             ) from None
 

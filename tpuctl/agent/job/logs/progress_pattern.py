@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tpuctl.agent.job.logs.step_progress import is_step, parse_number
-from tpuctl.processor_limit import ProcessorLimitError, processor_limit
+from tpuctl.bounded_search import BoundedSearch, SearchLimitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT_S = 1.0
-"""Processor time for the lines that come at once."""
+"""Processor time for one line."""
 LINE_CHARACTERS = 4096
 """No more of a line is searched."""
 
@@ -24,9 +24,9 @@ class ProgressPattern:
     def __init__(self, text: str, complain: Callable[[str], None]) -> None:
         self.complain = complain
         self.metrics: dict[str, float | str] = {}
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: BoundedSearch | None = None
         try:
-            self.pattern = re.compile(text)
+            self.pattern = BoundedSearch(re.compile(text), LIMIT_S)
         except (re.error, OverflowError, RecursionError) as error:
             self.give_up(f"this Python does not know it: {error}")
 
@@ -34,11 +34,10 @@ class ProgressPattern:
         """Return `step`, `resume_step` and `metrics` as far as lines say; empty when none does."""
         found: dict[str, Any] = {}
         try:
-            with processor_limit(LIMIT_S):
-                for line in lines.decode("utf-8", "replace").split("\n"):
-                    found.update(self.parse_line(line[:LINE_CHARACTERS]))
-        except ProcessorLimitError:
-            self.give_up(f"it takes more than {LIMIT_S:g} s")
+            for line in lines.decode("utf-8", "replace").split("\n"):
+                found.update(self.parse_line(line[:LINE_CHARACTERS]))
+        except SearchLimitError:
+            self.give_up(f"it takes more than {LIMIT_S:g} s for one line")
         return found
 
     def parse_line(self, line: str) -> dict[str, Any]:
