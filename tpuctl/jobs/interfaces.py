@@ -51,7 +51,18 @@ def _elapsed_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-SYSTEM_CLOCKS = Clocks(time.time, time.monotonic, asyncio.sleep, _elapsed_s)
+_BOOTED_S = time.time() - _elapsed_s()
+
+
+def _steady_now_s() -> float:
+    """Seconds since 1970, by the machine's clock as it was when this process began.
+
+    A clock that is set a day forward would else end what may take less than that.
+    """
+    return _BOOTED_S + _elapsed_s()
+
+
+SYSTEM_CLOCKS = Clocks(_steady_now_s, time.monotonic, asyncio.sleep, _elapsed_s)
 """Those of this machine."""
 
 

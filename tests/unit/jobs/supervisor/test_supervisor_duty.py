@@ -1,11 +1,13 @@
 """Which jobs a supervisor takes, how long it stays, and what it leaves to another machine."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
 
 from tpuctl.errors import UsageError
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.lease import Lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
@@ -127,3 +129,10 @@ def test_what_is_taken_is_known_on_this_machine_until_it_is_settled(world):
     record_store.request_cancel(world.store, job.job_id, 1.0)
     world.finish(job)
     assert open_jobs.load(world.home, "here").jobs == ()
+
+
+def test_a_clock_that_is_set_a_day_forward_ends_nothing(monkeypatch):
+    before = SYSTEM_CLOCKS.now()
+    tomorrow = time.time() + 86_400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    assert 0 <= SYSTEM_CLOCKS.now() - before < 3600
