@@ -140,6 +140,15 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Ray:
+    """The Ray cluster that a job's attempt runs its program in."""
+
+    version: str | None = None
+    """The version that every worker must have; None: whichever it has."""
+    dashboard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """A job file, checked and completed."""
 
@@ -169,6 +178,8 @@ class JobSpec:
     budget: Budget = Budget()
     teardown: Teardown = Teardown.ALWAYS
     search: Search = Search()
+    ray: Ray | None = None
+    """The cluster whose driver `run` is, on worker 0 alone; none: `run` is run on every worker."""
 
 
 class ProofResult(StrEnum):
@@ -197,7 +208,7 @@ class WorkerReport:
     worker_id: int
     phase: str = Phase.CONNECTING
     stage: str | None = None
-    """The stage that ended the run: `fetch`, `mounts`, `secrets`, `setup` or `run`."""
+    """The stage that ended the run: `fetch`, `mounts`, `secrets`, `setup`, `ray` or `run`."""
     exit_status: int | None = None
     signal: int | None = None
     stopped: bool = False

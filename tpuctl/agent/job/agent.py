@@ -117,10 +117,31 @@ def contain(directory: str, options: Mapping[str, str]) -> int:
     return container.contain(directory, options["--stage"], options["--names"].split(","))
 
 
+def check_ray(directory: str, _options: Mapping[str, str]) -> int:
+    """Run the stage `ray`; return its exit code."""
+    from tpuctl.agent.job.ray import ray_program
+
+    return ray_program.check(directory)
+
+
+def ray(directory: str, _options: Mapping[str, str]) -> int:
+    """Run the stage `run` as a host of a Ray cluster; return its exit code."""
+    from tpuctl.agent.job.ray import cluster
+
+    return cluster.run(directory)
+
+
+def ray_logs(directory: str, _options: Mapping[str, str]) -> int:
+    """Upload the logs of Ray's processes and remove what they left; return an exit code."""
+    from tpuctl.agent.job.ray import session_logs
+
+    return session_logs.collect(directory)
+
+
 VERBS = {
     "run": run, "start": start, "stop": stop, "status": status, "watch": watch,
     "fetch": fetch, "mounts": mounts, "cache": cache, "secrets": secrets, "image": image,
-    "contain": contain,
+    "contain": contain, "ray-check": check_ray, "ray": ray, "ray-logs": ray_logs,
 }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tpuctl.agent.job.objects import ObjectClient
     from tpuctl.agent.job.state.news_pipe import NewsPipe
 
-USER_STAGES = frozenset({"setup", "run"})
+USER_STAGES = frozenset({"setup", "ray", "run"})
 HEARTBEAT_S = 5.0
 STATUS_EVERY_S = 0.1
 STEP_EVERY_S = 1.0
@@ -46,6 +46,7 @@ SWITCH_CHARACTERS = 500
 NOT_STARTED = 127
 LEFTOVERS_S = 2.0
 """For what the program left behind, between SIGTERM and SIGKILL."""
+RAY_LOGS_S = 30.0
 RETRY_UPLOAD_S = 24 * 3600.0
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
@@ -103,26 +104,26 @@ class AgentRun:
                 self.expect_progress()
                 if self.cache is not None:
                     try_start(self.cache)
-                self.stage("run", self.line_argv("run"))
+                self.stage("run", self.run_argv())
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
         """Yield the stages before the barrier in order; each returns whether to go on."""
-        config = self.config
-        if config.get("workdir"):
-            yield lambda: self.stage("fetch", self.stage_argv("fetch"))
-        if config.get("mounts"):
-            yield lambda: self.stage("mounts", self.stage_argv("mounts"))
-        if config.get("cache"):
-            yield self.restore_cache
-        if config.get("secrets"):
-            yield self.resolve_secrets
-        if config.get("switch"):
-            yield self.arm_switch
-        if config.get("image"):
-            yield lambda: self.stage("image", self.stage_argv("image"))
-        if config.get("setup"):
-            yield lambda: self.stage("setup", self.line_argv("setup"))
+        stages: dict[str, Callable[[], bool]] = {
+            "workdir": lambda: self.stage("fetch", self.stage_argv("fetch")),
+            "mounts": lambda: self.stage("mounts", self.stage_argv("mounts")),
+            "cache": self.restore_cache,
+            "secrets": self.resolve_secrets,
+            "switch": self.arm_switch,
+            "image": lambda: self.stage("image", self.stage_argv("image")),
+            "setup": lambda: self.stage("setup", self.line_argv("setup")),
+            "ray": lambda: self.stage("ray", self.apart_argv("ray-check")),
+        }
+        yield from (prepare for key, prepare in stages.items() if self.config.get(key))
         yield self.check_chips
+
+    def run_argv(self) -> list[str]:
+        """Return the command of the stage `run`: the user's lines, or a host of the Ray cluster."""
+        return self.apart_argv("ray") if self.config.get("ray") else self.line_argv("run")
 
     def expect_progress(self) -> None:
         """From now on find step and metrics in what is printed by the job file's `progress`."""
@@ -143,16 +144,19 @@ class AgentRun:
         """Return the command of the user's own lines: `setup` or `run`."""
         if not self.config.get("image"):
             return shell_argv(self.config[name], self.config.get("shell") or ())
-        # -E: the user's PYTHON variables are for the program in the container, not for ours.
-        agent = [sys.executable, "-E", "-S", os.path.abspath(sys.argv[0]), "contain"]
         given = ",".join({**self.config["env"], **self.secrets})
-        return [*agent, self.directory, "--stage", name, "--names", given]
+        return [*self.apart_argv("contain"), "--stage", name, "--names", given]
 
     def stage_argv(self, verb: str) -> list[str]:
         """Return the command of a stage of the agent's own: a process, to give its memory back."""
         # These gain from what is installed here: a fast checksum.
         bare = [] if verb in ("mounts", "cache") else ["-S"]
         return [sys.executable, *bare, os.path.abspath(sys.argv[0]), verb, self.directory]
+
+    def apart_argv(self, verb: str) -> list[str]:
+        """Return the command of a program of the agent's own that has the user's variables."""
+        # -E: those for Python are for the programs that it starts, not for it.
+        return [sys.executable, "-E", "-S", os.path.abspath(sys.argv[0]), verb, self.directory]
 
     def resolve_secrets(self) -> bool:
         """Read the values of `sm://` references over a pipe, and redact them from then on."""
@@ -380,6 +384,7 @@ class AgentRun:
         self.finish_cache()
         self.uploader.finish()
         is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)
+        self.collect_ray_logs()
         self.report(closed=True)
         self.file.free()
         if not is_there:
@@ -392,6 +397,15 @@ class AgentRun:
         ):
             self.cache.finish(is_whole=self.status.get("signal") is None)
             self.log.say(self.cache.summary())
+
+    def collect_ray_logs(self) -> None:
+        """Upload the logs of Ray's processes, if there were any, and remove what they left."""
+        if not os.path.islink(os.path.join(self.directory, "ray")):
+            return
+        given = json.dumps({"secrets": self.secrets}).encode()
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            argv = self.stage_argv("ray-logs")
+            subprocess.run(argv, input=given, timeout=RAY_LOGS_S, check=False)
 
     def is_log_safe(self) -> bool:
         """Whether the bucket has the whole log."""

@@ -80,6 +80,7 @@ def end_earlier_attempts(directory: str) -> None:
     for each in earlier:
         end_program(each)
     processes.end_marked(earlier, 0.0)
+    remove_ray(earlier)
     runs = os.path.join(glob.escape(os.path.dirname(directory)), "*-a*", "status.json")
     for path in glob.glob(runs):  # of other jobs as well: a named slice has seen many
         remove_log(os.path.dirname(path))
@@ -116,6 +117,16 @@ def remove_log(directory: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(log):
             os.unlink(os.path.join(log, name))
+
+
+def remove_ray(directories: list[str]) -> None:
+    """Remove what Ray kept of runs whose agents did not live to do it."""
+    links = [link for each in directories for link in glob.glob(f"{glob.escape(each)}/ray")]
+    if links:
+        from tpuctl.agent.job.ray import session_logs
+
+        for link in links:
+            session_logs.remove(link)
 
 
 def is_running(directory: str) -> bool:

@@ -20,6 +20,7 @@ class Selector:
             os.set_blocking(end, False)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.read_end, selectors.EVENT_READ)
+        self.actions: dict[int, Callable[[], None]] = {}
 
     def listen(self, on_term: Callable[[], None], on_stop: Callable[[], None]) -> None:
         """Let signals end a wait; SIGTERM and SIGUSR2 also call a function each."""
@@ -38,6 +39,11 @@ class Selector:
         """Give every block that can be read there to `take`, until its end."""
         self.selector.register(descriptor, selectors.EVENT_READ, take)
 
+    def watch_ready(self, descriptor: int, act: Callable[[], None]) -> None:
+        """Call `act` whenever there is something at a descriptor that reads for itself."""
+        self.actions[descriptor] = act
+        self.selector.register(descriptor, selectors.EVENT_READ, act)
+
     def forget(self) -> None:
         """Watch no descriptor any more."""
         for key in self.watched():
@@ -53,8 +59,17 @@ class Selector:
             if key.data is None:
                 os.read(self.read_end, WAKING_BYTES)
                 continue
-            block = os.read(key.fd, block_bytes)
-            if block:
+            if key.fd in self.actions:
+                self.actions[key.fd]()
+            elif block := read_block(key.fd, block_bytes):
                 key.data(block)
             else:
                 self.selector.unregister(key.fd)
+
+
+def read_block(descriptor: int, block_bytes: int) -> bytes:
+    """Read what is there; empty at the end, which a connection that breaks is too."""
+    try:
+        return os.read(descriptor, block_bytes)
+    except ConnectionError:
+        return b""

@@ -25,7 +25,7 @@ def bundle(
         typer.Option("--file", "-O", metavar="FILE", help="Where to; else ID.tar.gz here."),
     ] = None,
 ) -> None:
-    """Put a job's record, events, last lines, final statuses and stacks into one .tar.gz."""
+    """Put a job's record, events, last lines, statuses, stacks and Ray logs into one .tar.gz."""
     from tpuctl.operations.jobs import logs
 
     path, written = logs.write_bundle(runtime, name, file)

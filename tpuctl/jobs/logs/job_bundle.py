@@ -8,6 +8,7 @@ The same job makes the same bytes: names are sorted, times are that of the submi
     ID/a1/w0/last_lines.txt        the end of the worker's log
     ID/a1/w0/status.json           its agent's final status, when there is one
     ID/a1/w0/stacks.txt            the stacks of a run that hung, when there are any
+    ID/a1/w0/ray_logs.tar.gz       the ends of Ray's own logs, of a job with a Ray cluster
     ID/unread.txt                  what could not be read, when there is anything
 """
 
@@ -109,6 +110,7 @@ def _collect_worker(
     for name, key in (
         ("status.json", protocol.status_key(*ids)),
         ("stacks.txt", protocol.stacks_key(*ids)),
+        ("ray_logs.tar.gz", protocol.ray_logs_key(*ids)),
     ):
         with found.note_unread(key), suppress(NotFoundError):
             found.files[f"{place}/{name}"] = store.get_range(key)

@@ -14,7 +14,7 @@ from tpuctl.jobs.spec import job_file_schema, progress_patterns
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
-from tpuctl.models.job import Budget, Checkpoints, JobSpec, Restart, Teardown, Timeouts
+from tpuctl.models.job import Budget, Checkpoints, JobSpec, Ray, Restart, Teardown, Timeouts
 from tpuctl.models.search import Search, SearchOrder
 
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
@@ -50,7 +50,20 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         budget=Budget(document.get("budget.hours"), document.get("budget.usd")),
         teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
         search=_search(document),
+        ray=_ray(document),
     )
+
+
+def _ray(document: Document) -> Ray | None:
+    """The cluster that the job asks for, None without one; raises UsageError."""
+    if "ray" not in document.lines or document.get("ray") is False:
+        return None
+    if document.get("image"):
+        raise UsageError(
+            f"{document.place('ray')} cannot be combined with image",
+            hint="leave image out, and install Ray in setup",
+        )
+    return Ray(document.get("ray.version"), document.get("ray.dashboard", False))
 
 
 def _shell(document: Document) -> tuple[str, ...]:

@@ -103,7 +103,8 @@ def _mapping(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
 
 
 def _field(schema: Schema, key: yaml.Node, value: yaml.Node, path: str) -> FoundFields:
-    if schema.get("type") == "object":
+    kinds = schema.get("type") or ""
+    if kinds == "object" or ("object" in kinds and isinstance(value, yaml.MappingNode)):
         yield path, None, scalars.line_of(key)
         yield from _mapping(value, schema, path)
         return

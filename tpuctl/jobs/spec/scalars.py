@@ -48,7 +48,7 @@ def scalar_value(node: yaml.Node, schema: Mapping[str, Any]) -> Any:
     if "enum" in schema:
         return _choice(node, schema["enum"])
     kind = schema["type"]
-    found = _KINDS[kind](node, schema) if isinstance(kind, str) else _string_or_number(node, kind)
+    found = _KINDS[kind](node, schema) if isinstance(kind, str) else _one_of_kinds(node, kind)
     if isinstance(found, str) and not matches_pattern(found, schema):
         raise PatternError
     return found
@@ -101,8 +101,10 @@ def _text(node: yaml.Node, schema: Mapping[str, Any]) -> str:
     return str(node.value)
 
 
-def _string_or_number(node: yaml.Node, kinds: list[str]) -> str | None:
-    """A string or a number as it is written; None for nothing."""
+def _one_of_kinds(node: yaml.Node, kinds: list[str]) -> str | bool | None:
+    """A flag where a mapping may stand; else a string, or a number as it is written, or None."""
+    if "boolean" in kinds:
+        return _flag(node, {"type": kinds})
     if "null" in kinds and _has_tag(node, "null"):
         return None
     if "number" not in kinds:
@@ -112,10 +114,11 @@ def _string_or_number(node: yaml.Node, kinds: list[str]) -> str | None:
     return str(node.value)
 
 
-def _flag(node: yaml.Node, _schema: Mapping[str, Any]) -> bool:
+def _flag(node: yaml.Node, schema: Mapping[str, Any]) -> bool:
     word = str(node.value).lower()
     if not _has_tag(node, "bool") or word not in (*_TRUE, *_FALSE):
-        raise MismatchError("true or false")
+        is_alone = schema["type"] == "boolean"
+        raise MismatchError("true or false" if is_alone else "true, false or a mapping")
     return word in _TRUE
 
 

@@ -111,9 +111,12 @@ def connect_gang(
     attempt = record.attempts[-1]
     is_begun = attempt.started_s is not None or attempt.stopping_s is not None
     may_begin = not is_begun and inputs.secrets is not None
+    addresses = [worker.ip_address for node in nodes for worker in node.workers]
     connections = []
     for member in members(backends, nodes):
-        installation = installing.install_input(record, attempt, member.slot, inputs, backends)
+        installation = installing.install_input(
+            record, attempt, member.slot, inputs, backends, addresses
+        )
         connection = WorkerConnection(
             run=protocol.run_directory(record.job_id, attempt.number),
             report=WorkerReport(member.slot.worker_id),

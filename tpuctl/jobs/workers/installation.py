@@ -5,7 +5,7 @@ And what its program imports of tpuctl.
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -21,6 +21,8 @@ from tpuctl.models.worker_numbers import WorkerSlot, slot_variables
 MOST_ATTEMPTS = 1000
 NOTICE_S = 30
 """From the notice of a preemption to the worker's end, where Google keeps to it."""
+RAY_JOIN_S = 180.0
+"""For all hosts to join a Ray cluster: as long as an attempt waits for a worker it cannot reach."""
 BEGIN = "import json, sys; asked = json.load(sys.stdin); exec(asked.pop('program'))"
 INSTALL = """\
 import binascii, io, os
@@ -78,9 +80,17 @@ def install_argv(run: str) -> list[str]:
 
 
 def install_input(
-    record: JobRecord, attempt: Attempt, slot: WorkerSlot, inputs: StartInputs, backends: Backends
+    record: JobRecord,
+    attempt: Attempt,
+    slot: WorkerSlot,
+    inputs: StartInputs,
+    backends: Backends,
+    addresses: Sequence[str] = (),
 ) -> bytes:
-    """What `install_argv` reads on standard input: nothing of it shows in a process list."""
+    """What `install_argv` reads on standard input: nothing of it shows in a process list.
+
+    `addresses` are the internal ones of all workers, by the workers' numbers.
+    """
     switch = inputs.switch if slot.index == 0 else None
     run = record.job_id, attempt.number, slot.worker_id
     config = {
@@ -107,6 +117,7 @@ def install_input(
         "env": program_environment(record, attempt, slot, backends.bucket),
         "library": library.ARCHIVE_NAME,
         "switch": switch,
+        "ray": ray_cluster(record, run, addresses),
     }
     return json.dumps(
         {
@@ -121,6 +132,24 @@ def install_input(
             "secrets": dict(inputs.secrets or {}),
         }
     ).encode()
+
+
+def ray_cluster(
+    record: JobRecord, run: tuple[str, int, int], addresses: Sequence[str]
+) -> dict[str, object] | None:
+    """What a worker's agent is to know of the job's Ray cluster; None without one."""
+    wanted = record.spec.ray
+    if wanted is None:
+        return None
+    return {
+        "version": wanted.version,
+        "dashboard": wanted.dashboard,
+        "hosts": len(addresses),
+        "head": addresses[0],
+        "address": addresses[run[2]],
+        "join_s": RAY_JOIN_S,
+        "logs": protocol.ray_logs_key(*run),
+    }
 
 
 def program_environment(

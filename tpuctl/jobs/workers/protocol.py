@@ -82,6 +82,11 @@ def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
     return f"{records.job_directory(job_id)}/stacks/a{attempt}/w{worker_id}"
 
 
+def ray_logs_key(job_id: str, attempt: int, worker_id: int) -> str:
+    """The object with the ends of a worker's Ray logs, as .tar.gz."""
+    return f"{records.job_directory(job_id)}/ray/a{attempt}/w{worker_id}"
+
+
 async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
     """The JSON lines of a `watch`; raises TransientError for other lines or protocols."""
     rest = b""

@@ -45,6 +45,7 @@ def kept(tmp_path):
     store.put_if_absent(f"{FILES}/logs/a1/w0/000000000000", b"7.000 up\n8.000 down\n")
     store.put_if_absent(f"{FILES}/status/a1/w0", b'{"phase": "ended"}')
     store.put_if_absent(f"{FILES}/stacks/a1/w0", b"Thread 0x1 (most recent call first):\n")
+    store.put_if_absent(f"{FILES}/ray/a1/w1", b"packed")
     return store
 
 
@@ -58,7 +59,8 @@ def test_everything_of_a_job_is_in_its_bundle(kept, tmp_path):
     found = members(tmp_path / "j.tar.gz")
     assert list(found) == [
         "j-1/a1/attempt.json", "j-1/a1/w0/last_lines.txt", "j-1/a1/w0/stacks.txt",
-        "j-1/a1/w0/status.json", "j-1/a1/w1/last_lines.txt", "j-1/events.txt", "j-1/record.json",
+        "j-1/a1/w0/status.json", "j-1/a1/w1/last_lines.txt", "j-1/a1/w1/ray_logs.tar.gz",
+        "j-1/events.txt", "j-1/record.json",
     ]  # fmt: skip
     assert found["j-1/events.txt"].decode() == (
         "1970-01-01T00:00:05.000Z requesting\n1970-01-01T00:00:06.500Z running\n"

@@ -14,6 +14,7 @@ from tpuctl.models.job import (
     Budget,
     Checkpoints,
     JobSpec,
+    Ray,
     Resources,
     Restart,
     Teardown,
@@ -127,6 +128,19 @@ def test_a_shell_that_is_no_command_is_refused(tmp_path):
     assert error(tmp_path, OK + "shell: bash 'x\n") == (
         'shell (line 3): "bash \'x" is not a command: no closing quotation'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("true", Ray()),
+        ("{}", Ray()),
+        ("{version: 2.60.0, dashboard: true}", Ray("2.60.0", dashboard=True)),
+        ("false", None),
+    ],
+)
+def test_a_job_asks_for_a_ray_cluster(tmp_path, text, expected):
+    assert loaded(tmp_path, OK + f"ray: {text}\n").ray == expected
 
 
 def test_name_and_run_are_enough(tmp_path):
@@ -379,6 +393,12 @@ def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
             "checkpoints.dir (line 3): '/tmp/x' is not a gs:// URL, and a slice's disk is lost"),
         (OK + "checkpoints: {keep: 2}\n", "checkpoints has no 'dir'"),
         (OK + "workdir: nowhere\n", "workdir (line 3): "),
+        (OK + "ray: 2.60.0\n", "ray (line 3) must be true, false or a mapping, not '2.60.0'"),
+        (OK + "ray: {version: 2.60}\n", "ray.version (line 3) must be a string, not 2.60"),
+        (OK + "ray: {version: newest}\n",
+            "ray.version (line 3): 'newest' is not a version of Ray, such as 2.60.0"),
+        (OK + "ray: {port: 6379}\n", "unknown key 'port' in ray (line 3)"),
+        (OK + "image: a:1\nray: true\n", "ray (line 4) cannot be combined with image"),
     ],
 )  # fmt: skip
 def test_one_line_says_what_is_wrong_and_where(tmp_path, text, message):

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers.installation import StartInputs
-from tpuctl.models.job import Attempt, AttemptState, Checkpoints, JobRecord, JobSpec
+from tpuctl.models.job import Attempt, AttemptState, Checkpoints, JobRecord, JobSpec, Ray
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.worker_numbers import WorkerSlot
 
@@ -76,6 +76,19 @@ def test_each_worker_is_told_where_it_is():
         "TPUCTL_WORKER_ID": "2", "TPUCTL_WORKER_COUNT": "4",
         "TPUCTL_SLICE_ID": "1", "TPUCTL_SLICE_COUNT": "2",
     }  # fmt: skip
+
+
+def test_each_worker_is_told_its_place_in_the_ray_cluster_of_all_slices():
+    record = replace(JOB, spec=replace(JOB.spec, ray=Ray("2.60.0", dashboard=True)))
+    addresses = ["10.0.0.2", "10.0.0.3", "10.4.0.2", "10.4.0.3"]
+    sent = installing.install_input(
+        record, ATTEMPT, WorkerSlot(2, 1, 0), StartInputs(), BACKENDS, addresses
+    )
+    assert json.loads(json.loads(sent)["files"]["config.json"])["ray"] == {
+        "version": "2.60.0", "dashboard": True, "hosts": 4, "head": "10.0.0.2",
+        "address": "10.4.0.2", "join_s": 180.0, "logs": "tpuctl/jobs/j-1/ray/a2/w2",
+    }  # fmt: skip
+    assert installed(WorkerSlot(2, 1, 0))[1]["ray"] is None
 
 
 def test_values_of_secrets_are_in_no_file():

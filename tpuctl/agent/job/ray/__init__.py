@@ -1,0 +1,1 @@
+"""The Ray cluster of an attempt: Ray's own programs, started on every worker."""
