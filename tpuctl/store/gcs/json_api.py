@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import requests
 import urllib3.exceptions
@@ -98,7 +99,8 @@ def translate_errors(subject: str) -> Iterator[None]:
             raise
         text = error.strerror if kind is LocalIOError and isinstance(error, OSError) else None
         hint = _CREATE_HINT if str(error) == _NO_BUCKET else _HINTS.get(kind)
-        raise kind(f"{subject}: {text or _first_line(error)}", hint=hint) from error
+        text = text or _lost_connection(error) or _first_line(error)
+        raise kind(f"{subject}: {text}", hint=hint) from error
 
 
 def _kind_of(error: Exception) -> type[TpuctlError] | None:
@@ -117,6 +119,31 @@ def _server_message(response: requests.Response) -> str:
         return str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError, requests.RequestException):
         return f"{response.status_code} {response.reason or 'without a reason'}"
+
+
+def _lost_connection(error: Exception) -> str | None:
+    """Which host was not reached, or went silent, and why; None of any other error."""
+    if not isinstance(error, requests.RequestException) or error.request is None:
+        return None
+    host, causes = urlsplit(str(error.request.url)).hostname, list(_causes(error))
+    if isinstance(causes[-1], OSError) and causes[-1].strerror:
+        return f"{host} cannot be reached: {causes[-1].strerror}"
+    if any(isinstance(each, urllib3.exceptions.ConnectTimeoutError) for each in causes):
+        return f"{host} does not take the connection"
+    is_silent = any(isinstance(each, urllib3.exceptions.ReadTimeoutError) for each in causes)
+    return f"{host} has stopped answering" if is_silent else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what caused it, the first cause last."""
+    while error is not None:
+        yield error
+        nested = error.args[0] if error.args else None
+        error = (
+            error.__cause__
+            or error.__context__
+            or (nested if isinstance(nested, BaseException) else None)
+        )
 
 
 def _first_line(error: Exception) -> str:
