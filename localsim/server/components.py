@@ -127,7 +127,7 @@ def _environment(
     # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
     common = {"GOOGLE_CLOUD_PROJECT": PROJECT, "GCSFS_DEFAULT_PROJECT": PROJECT}
     if settings.python is not None:
-        common["PATH"] = f"{settings.python.absolute().parent}:{SYSTEM_PATH}"
+        common["PATH"] = f"{settings.python.parent.resolve()}:{SYSTEM_PATH}"
     if hosts.vpc is not None:
         return common
     storage, others = (f"http://{LOOPBACK}:{chosen[name]}" for name in ("storage", "neighbours"))

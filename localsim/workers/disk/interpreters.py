@@ -39,7 +39,7 @@ def own_interpreter() -> Interpreter:
 
 def find_interpreter(path: Path) -> Interpreter:
     """The Python at a path; raises ServeError where there is none that a worker could have."""
-    executable = path.absolute()
+    executable = path.parent.resolve() / path.name  # a worker has no link that leads to it
     try:
         asked = subprocess.run(
             [executable, "-c", _QUESTION], capture_output=True, timeout=_ASK_S, check=True

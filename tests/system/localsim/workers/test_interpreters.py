@@ -51,7 +51,8 @@ def test_what_no_worker_could_have_is_refused(tmp_path, script, why):
 def test_programs_on_a_worker_run_in_it_and_the_simulator_does_not(
     environment, isolation, tmp_path
 ):
-    options = ("--isolation", isolation, "--python", str(environment / "bin" / "python"))
+    (tmp_path / "link").symlink_to(environment)
+    options = ("--isolation", isolation, "--python", str(tmp_path / "link" / "bin" / "python"))
     with closing(serve(tmp_path, *options)) as serving:
         cloud = next(serving)
         tpuctl = Runner(cloud.home)
