@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.body_length import SingleBodyLength
 from localsim.services.net.relay import RelayEnd, join
 from localsim.services.net.relayed_peers import RelayedPeers
 
@@ -91,7 +92,7 @@ class _Choice(asyncio.Protocol):
         if tls.selected_alpn_protocol() == _HTTP2:
             chosen = self.grpc = RelayEnd()
         else:
-            chosen = self._servers[tls.wanted_name]()
+            chosen = SingleBodyLength(self._servers[tls.wanted_name]())
         transport.set_protocol(chosen)
         chosen.connection_made(transport)
 

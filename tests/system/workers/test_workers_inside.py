@@ -71,6 +71,14 @@ def test_google_answers_by_its_names_and_wants_a_token(on_worker, url: str, stat
     assert on_worker(asked) == f"{status}{'501' if status == '501' else '401'}"
 
 
+@pytest.mark.parametrize("coding", ["identity", "chunked"])
+def test_a_body_may_have_two_lengths_as_tensorflow_sends_it(on_worker, coding: str):
+    url = "'https://www.googleapis.com/upload/storage/v1/b/local-bucket/o?uploadType=media&name=tf'"
+    field = f'-H "Transfer-Encoding: {coding}" -H "Content-Length: 4"'
+    headers = f'-H "Authorization: Bearer $({TOKEN})" {field}'
+    assert on_worker(f"{HTTP} {headers} -d body {url}") == "200"
+
+
 def test_other_names_mean_nothing_at_once(on_worker):
     assert on_worker("getent hosts nowhere.googleapis.com || echo $?") == "2\n"
 
