@@ -1,0 +1,142 @@
+"""Programs that nobody here wrote, run unmodified on simulated slices.
+
+    PYTHONPATH=tests python -m system.unchanged.run_programs SCRATCH [NAME...]
+
+makes a virtual environment in SCRATCH for each program of programs.toml, runs it as a job in both
+isolation modes, and writes what came of it to docs/unchanged.json and docs/unchanged.md. A program
+of `python = "3.12"` needs `python3.12` on the path. Exit status 1 when a program fails of which
+that is not known.
+"""
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from system.unchanged.unchanged_page import (
+    DATA,
+    MODES,
+    PAGE,
+    PROGRAMS,
+    Program,
+    page,
+    programs,
+    results,
+)
+
+TPUCTL = (sys.executable, "-P", "-m", "tpuctl")
+SCENARIO = "provisioning_delay_s: 0\ndeletion_delay_s: 0\nupdate_delay_s: 0\n"
+INSTALL_S = 1800
+RUN_S = 900
+
+
+def main(scratch: str, *names: str) -> int:
+    """Run the programs of these names, or all; how many results are news, at most 1."""
+    root = Path(scratch).resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    known, news = programs(), 0
+    for name in names or known:
+        python = environment(root / "environments" / name, known[name])
+        found = {mode: run(root, name, known[name], mode, python) for mode in MODES}
+        assert altered(python) == []
+        news += any((found[mode] == "failed") != (mode in known[name].fails) for mode in MODES)
+        DATA.write_text(json.dumps(results() | {name: found}, indent=1, sort_keys=True) + "\n")
+        PAGE.write_text(page(known, results()), "utf-8")
+    return min(news, 1)
+
+
+def environment(folder: Path, program: Program) -> Path:
+    """The Python of an environment that has the program's packages; made when it is not there."""
+    python, mark = folder / "bin" / "python", folder / "installed.json"
+    if not mark.is_file() or json.loads(mark.read_text("utf-8")) != program.install:
+        shutil.rmtree(folder, ignore_errors=True)
+        interpreter = shutil.which(f"python{program.python}") or sys.executable
+        subprocess.run([interpreter, "-m", "venv", folder], check=True)
+        argv = [python, "-m", "pip", "install", "-q", *program.install]
+        subprocess.run(argv, check=True, timeout=INSTALL_S)
+        mark.write_text(json.dumps(program.install), "utf-8")
+    return python
+
+
+def source(folder: Path, program: Program) -> Path:
+    """The folder of a program's source distribution that its command runs in."""
+    package = program.install[0].replace("==", "-")
+    if not (folder / package).is_dir():
+        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder]
+        subprocess.run([*argv, "--no-binary", ":all:", program.install[0]], check=True)
+        shutil.unpack_archive(folder / f"{package}.tar.gz", folder)
+    return folder / package / program.source
+
+
+def run(root: Path, name: str, program: Program, mode: str, python: Path) -> str:
+    """`ok` when the job succeeds and a line of its log is what the program shows; else `failed`."""
+    home = root / "homes" / f"{name}-{mode}"
+    shutil.rmtree(home, ignore_errors=True)
+    folder = home / "workdir"
+    for each in PROGRAMS:
+        shutil.copytree(each, folder, dirs_exist_ok=True)
+    if program.source:
+        shutil.copytree(source(root / "sources", program), folder, dirs_exist_ok=True)
+    (home / "scenario.yaml").write_text(SCENARIO)
+    (folder / "job.yaml").write_text(yaml.safe_dump(job(name, program)), "utf-8")
+    options = ("--isolation", mode, "--python", str(python), "--offline")
+    tpuctl(home, "local", "up", *options, "--scenario", str(home / "scenario.yaml"))
+    try:
+        code, log = tpuctl(home, "run", str(folder / "job.yaml"))
+    finally:
+        tpuctl(home, "local", "down")
+    is_right = code == 0 and re.search(program.shows, log) is not None
+    print(f"{name}, {mode}: {'ok' if is_right else log}", flush=True)
+    return "ok" if is_right else "failed"
+
+
+def job(name: str, program: Program) -> dict[str, object]:
+    """The job file of a program."""
+    resources = {"accelerators": program.type, "zones": [program.zone]}
+    return {
+        "name": name.replace("_", "-"),
+        "resources": resources,
+        "workdir": ".",
+        "run": program.run,
+        "envs": program.envs,
+    }
+
+
+def tpuctl(home: Path, *arguments: str) -> tuple[int, str]:
+    """A command's exit status and what it prints, in a home of its own."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TPUCTL_HOME": str(home)}
+    done = subprocess.run(
+        [*TPUCTL, *arguments], env=environ, capture_output=True, text=True, timeout=RUN_S
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def altered(python: Path) -> list[str]:
+    """The files of an environment's packages that are not what the packages' RECORD says."""
+    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+    return [
+        row[0]
+        for record in packages.glob("*.dist-info/RECORD")
+        for row in csv.reader(record.read_text("utf-8").splitlines())
+        if row[1] and not is_as_recorded(packages / row[0], row[1])
+    ]
+
+
+def is_as_recorded(file: Path, digest: str) -> bool:
+    """Whether a file has a digest as RECORD writes it, `sha256=` and base64 without its padding."""
+    algorithm, _, expected = digest.partition("=")
+    with file.open("rb") as opened:
+        found = hashlib.file_digest(opened, algorithm).digest()
+    return base64.urlsafe_b64encode(found).decode().rstrip("=") == expected
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
