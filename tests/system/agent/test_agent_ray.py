@@ -94,7 +94,7 @@ def test_the_driver_runs_once_in_a_cluster_of_all_workers_and_its_status_is_the_
         'echo "driver $TPUCTL_WORKER_ID at $RAY_ADDRESS"', version="2.60.0", dashboard=True
     )
     assert gang.ended() == [("run", 0, None)] * 2
-    joined, dashboard, driver = head.text().splitlines()
+    *_, joined, dashboard, driver = head.text().splitlines()
     assert joined.startswith("tpuctl: Ray: 2 hosts joined the cluster at 127.")
     assert dashboard.startswith("tpuctl: Ray: its dashboard is at port ")
     assert other.text() == ""

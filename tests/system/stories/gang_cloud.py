@@ -1,10 +1,13 @@
 """Jobs on simulated slices whose workers fail in every way, all at the same time."""
 
 import json
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -99,12 +102,17 @@ def is_running(job: JobRecord) -> bool:
     )
 
 
+def ray_python() -> str | None:
+    """A Python that has Ray: that of RAY_PYTHON, else this one; None without any."""
+    return os.environ.get("RAY_PYTHON") or (sys.executable if find_spec("ray") else None)
+
+
 @contextmanager
-def gangs(home: Path, mode: str, scenario: str = QUICK) -> Iterator[Gangs]:
+def gangs(home: Path, mode: str, scenario: str = QUICK, *options: str) -> Iterator[Gangs]:
     """A simulator on real time, without any job that it leaves behind."""
     path = home / "quick.yaml"
     path.write_text(scenario)
-    for cloud in serve(home, "--isolation", mode, "--offline", "--scenario", str(path)):
+    for cloud in serve(home, "--isolation", mode, "--offline", "--scenario", str(path), *options):
         try:
             yield Gangs(cloud, Runner(home))
         finally:

@@ -304,7 +304,7 @@ def _exit_text(report: WorkerReport) -> str:
     if has_other_workdir(report):
         return "the workdir in the bucket is not the one that was submitted"
     if report.stage == "ray" and report.exit_status and report.last_lines:
-        return report.last_lines[-1].partition(": ")[2]  # its one line says what is missing
+        return report.last_lines[-1].removeprefix("tpuctl: ")  # its one line is what is missing
     if report.signal is not None:
         return f"{what} was killed by signal {report.signal}"
     if report.exit_status is None:

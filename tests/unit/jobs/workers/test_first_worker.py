@@ -58,6 +58,8 @@ def judged(*reports: dict, **spec) -> JobRecord:
          "worker 1 could not reach its secrets"),
         ([failed(4.9), failed(4.2, stage="chips", exit_status=75, message="process 7 of ann")],
          "lost", 1, "worker 1 found its chips held by process 7 of ann (see: tpuctl node free)"),
+        ([STOPPED, {**failed(4.2, stage="ray", exit_status=1), "last_lines": ("tpuctl: no Ray",)}],
+         "failed", 1, "worker 1: no Ray"),
         ([STOPPED, failed(4.2, stage="mounts", exit_status=1)], "failed", 1,
          "worker 1: file_mounts ended with status 1"),
         ([failed(4.9), {**STOPPED, "preempted": True}], "preempted", 1,

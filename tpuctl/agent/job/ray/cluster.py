@@ -14,7 +14,7 @@ import sys
 import time
 
 from tpuctl.agent.job.child import shell_argv
-from tpuctl.agent.job.ray import meeting, ray_program
+from tpuctl.agent.job.ray import meeting, ray_program, task_stacks
 from tpuctl.agent.job.ray.meeting import LineReader, Meeting
 from tpuctl.agent.job.ray.ray_node import BLOCK_BYTES, RayNode
 from tpuctl.agent.job.selector import Selector
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 POLL_S = 1.0
+PROGRESS_S = 10.0
 
 
 class ClusterError(Exception):
@@ -59,14 +60,15 @@ class Host:
         self.config = config
         self.ray = config["ray"]
         self.name = f"{config['job']}-a{config['attempt']}"
-        self.began = time.monotonic()
+        self.began = self.said = time.monotonic()
         self.is_told = False
         """Whether SIGTERM came."""
         self.is_over = False
         """Whether worker 0 has said that the driver has ended."""
         self.selector = Selector()
         self.selector.listen(self.note_signal, self.note_signal)
-        signal.signal(signal.SIGABRT, lambda *_: None)  # for the stacks of the driver
+        # The driver gets it as well: the agent asks a run that hangs for its stacks.
+        signal.signal(signal.SIGABRT, lambda *_: task_stacks.dump(directory))
         own, self.head = ray_program.own_and_head(self.ray["address"], self.ray["head"])
         self.node = RayNode(self.selector, directory, own)
         self.meeting: Meeting | None = None
@@ -104,7 +106,16 @@ class Host:
                 raise ClusterError("it does not start on this worker")
             self.check_time(wanted)
             self.selector.wait(POLL_S, BLOCK_BYTES)
-        return True
+            self.say_progress()
+        return not self.is_told
+
+    def say_progress(self) -> None:
+        """Print at times how many hosts have joined: a run that prints nothing may hang."""
+        now = time.monotonic()
+        if self.meeting is not None and now - self.said >= PROGRESS_S:
+            self.said = now
+            count = len(self.meeting.joined) + self.node.has_started
+            say(f"{count} of {self.ray['hosts']} hosts have joined the cluster")
 
     def has_joined(self, wanted: set[int]) -> bool:
         """Whether these workers have."""
