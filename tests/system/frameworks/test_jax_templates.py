@@ -14,10 +14,7 @@ from tpuctl.operations.local.templates import template_folder
 
 pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 # Most of such short runs is the compiler's time.
-QUICK = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false"
-)
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 SMALL_DIGITS = {
     "STEPS": "50", "BATCH": "512", "HIDDEN": "128", "LEARNING_RATE": "0.3", "SAVE_EVERY": "25",
     "XLA_FLAGS": QUICK,

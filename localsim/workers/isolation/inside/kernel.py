@@ -45,11 +45,14 @@ def clone(flags: int) -> int:
     For programs of one thread alone.
     """
     number = _number(_SYS_CLONE, "clone")
+    ctypes.pythonapi.PyOS_BeforeFork()  # takes the lock that the child gives back
     # The order of the last arguments differs between machines; all are nothing here.
     child = int(_LIBC.syscall(number, ctypes.c_ulong(flags | signal.SIGCHLD), 0, 0, 0, 0))
-    _check(child, "clone")
     if child == 0:
         ctypes.pythonapi.PyOS_AfterFork_Child()
+        return 0
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    _check(child, "clone")
     return child
 
 

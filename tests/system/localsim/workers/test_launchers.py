@@ -1,4 +1,4 @@
-"""What a simulator makes of the note that an earlier one left of its launcher."""
+"""How a launcher forks, and what a simulator makes of the note that an earlier one left of it."""
 
 import asyncio
 import subprocess
@@ -8,6 +8,28 @@ import pytest
 
 from localsim.workers import processes
 from localsim.workers.isolation import launcher_record
+
+FORK = """
+import os, sys
+from localsim.workers.isolation.inside import kernel
+os.register_at_fork(
+    before=lambda: os.write(1, b"before "),
+    after_in_parent=lambda: os.write(1, b"parent "),
+    after_in_child=lambda: os.write(1, b"child "),
+)
+child = kernel.clone(0)
+if child == 0:
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_clone_is_a_fork_to_python():
+    """From 3.13 on, Python ends a child whose parent did not take the lock of its imports."""
+    cloned = subprocess.run([sys.executable, "-P", "-c", FORK], capture_output=True, text=True)
+    assert (cloned.returncode, cloned.stderr) == (0, "")
+    first, *both = cloned.stdout.split()
+    assert (first, sorted(both)) == ("before", ["child", "parent"])
 
 
 def test_one_that_still_runs_is_ended_and_forgotten(tmp_path):
