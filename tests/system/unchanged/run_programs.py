@@ -91,11 +91,41 @@ def run(root: Path, name: str, program: Program, mode: str, python: Path) -> str
     tpuctl(home, "local", "up", *options, "--scenario", str(home / "scenario.yaml"))
     try:
         code, log = tpuctl(home, "run", str(folder / "job.yaml"))
+        is_right = code == 0 and re.search(program.shows, log) is not None
+        if program.preempted_after and is_right:
+            code, other = preempted(home, folder / "job.yaml", program.preempted_after)
+            is_right = code == 0 and re.search(program.resumes, other) is not None
+            is_right = is_right and is_same(program.same, log, other)
+            log += other
     finally:
         tpuctl(home, "local", "down")
-    is_right = code == 0 and re.search(program.shows, log) is not None
+    (home / "log.txt").write_text(log, "utf-8")
     print(f"{name}, {mode}: {'ok' if is_right else log}", flush=True)
     return "ok" if is_right else "failed"
+
+
+def preempted(home: Path, file: Path, pattern: str) -> tuple[int, str]:
+    """A job's exit status and log, whose slice is taken away after the first line like this."""
+    argv = [*TPUCTL, "run", str(file)]
+    lines: list[str] = []
+    with subprocess.Popen(
+        argv, env=environ(home), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        is_there = True
+        for line in running.stdout or ():
+            lines.append(line)
+            if is_there and re.search(pattern, line):
+                is_there = False
+                (node,) = tpuctl(home, "node", "list", "-o", "name", "-q")[1].split()
+                tpuctl(home, "local", "preempt", node)
+    return running.returncode, "".join(lines)
+
+
+def is_same(pattern: str, undisturbed: str, other: str) -> bool:
+    """Whether every value that the other run's log has is that of the undisturbed run's."""
+    expected = {each["key"]: each["value"] for each in re.finditer(pattern, undisturbed)}
+    found = [(each["key"], each["value"]) for each in re.finditer(pattern, other)]
+    return dict(found).keys() == expected.keys() and set(found) == set(expected.items())
 
 
 def job(name: str, program: Program) -> dict[str, object]:
@@ -107,16 +137,21 @@ def job(name: str, program: Program) -> dict[str, object]:
         "workdir": ".",
         "run": program.run,
         "envs": program.envs,
+        "ray": program.ray,
     }
 
 
 def tpuctl(home: Path, *arguments: str) -> tuple[int, str]:
     """A command's exit status and what it prints, in a home of its own."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TPUCTL_HOME": str(home)}
     done = subprocess.run(
-        [*TPUCTL, *arguments], env=environ, capture_output=True, text=True, timeout=RUN_S
+        [*TPUCTL, *arguments], env=environ(home), capture_output=True, text=True, timeout=RUN_S
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def environ(home: Path) -> dict[str, str]:
+    """The variables of commands in a home of their own."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "TPUCTL_HOME": str(home)}
 
 
 def altered(python: Path) -> list[str]:

@@ -30,7 +30,8 @@ was checked: after the run, every installed file had the SHA-256 of its package'
 `run` that ends in `.py` only calls the program; it is in `tests/system/unchanged/programs`.
 
 `PYTHONPATH=tests python -m system.unchanged.run_programs SCRATCH [NAME...]` makes the environments,
-runs the programs and writes this page. `.ci/run` runs Orbax, TensorStore and gcsfs in both modes.
+runs the programs and writes this page; without names that takes an hour.
+`.ci/run` runs Orbax, TensorStore and gcsfs in both modes.
 
 | program | version | type | `run` | what happens | `namespace` | `process` |
 |---|---|---|---|---|---|---|
@@ -49,6 +50,13 @@ class Program:
     type: str = "v5litepod-4"
     zone: str = "us-west4-a"
     python: str = "3.11"
+    ray: bool = False
+    preempted_after: str = ""
+    """A pattern of log lines: it runs once more, and loses its slice after the first such line."""
+    resumes: str = ""
+    """A pattern of a line of that second run's log."""
+    same: str = ""
+    """A pattern of log lines with `key` and `value`, which are the same in both runs."""
     source: str = ""
     """A folder of the first package's source distribution, which is the workdir."""
     envs: dict[str, str] = field(default_factory=dict)
