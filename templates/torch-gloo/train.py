@@ -26,6 +26,8 @@ LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.1"))
 def main():
     """Train from the newest checkpoint to STEPS."""
     rank, world_size, meeting_place = peers.find()
+    # On a TPU's chips it is "xla" with init_method="xla://" (torch_xla), and the network and its
+    # batches move with .to(torch_xla.device()); the rest stays.
     distributed.init_process_group("gloo", meeting_place, rank=rank, world_size=world_size)
     torch.manual_seed(SEED)
     network = nn.Sequential(nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))

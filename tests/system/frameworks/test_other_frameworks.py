@@ -1,4 +1,4 @@
-"""The templates in Keras and PyTorch as jobs, where the packages are installed."""
+"""The templates in Keras, PyTorch and TensorFlow as jobs, where the packages are installed."""
 
 import importlib.util
 
@@ -18,7 +18,8 @@ def installed(*packages: str) -> bool:
 
 
 pytestmark = pytest.mark.skipif(
-    not installed("keras", "jax") and not installed("torch"), reason="neither Keras nor PyTorch"
+    not any(installed(*each) for each in (("keras", "jax"), ("torch",), ("tensorflow",))),
+    reason="neither Keras nor PyTorch nor TensorFlow",
 )
 
 
@@ -36,7 +37,12 @@ def lab(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("template", "packages"), [("keras", ("keras", "jax")), ("torch-gloo", ("torch",))]
+    ("template", "packages"),
+    [
+        ("keras", ("keras", "jax")),
+        ("tensorflow", ("tensorflow",)),
+        ("torch-gloo", ("torch",)),
+    ],
 )
 def test_it_learns_to_read_and_goes_on(lab, tmp_path, template, packages):
     if not installed(*packages):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
-ON_DIGITS = ("digits-jax", "keras", "torch-gloo")
+ON_DIGITS = ("digits-jax", "keras", "tensorflow", "torch-gloo")
 WITH_PYTHON = (*ON_DIGITS, "jax-transformer")
 
 

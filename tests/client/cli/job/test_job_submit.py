@@ -158,7 +158,7 @@ def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, 
         "on the simulated chips of a `v5litepod-16` slice: 4 workers, 16 chips"
     )
     names = tpuctl("job", "templates", "-o", "name").out.split()
-    assert names == ["digits", "digits-jax", "jax-transformer", "keras", "torch-gloo"]
+    assert names == ["digits", "digits-jax", "jax-transformer", "keras", "tensorflow", "torch-gloo"]
     for name in names:
         written = tpuctl("job", "init", name, str(tmp_path / name), "-o", "name").out.split()
         assert written[0] == str(tmp_path / name / "job.yaml")
