@@ -105,7 +105,8 @@ class RelayEnd(asyncio.Protocol):
                 self.peer.transport.write_eof()
             else:  # TLS knows no half of a connection
                 self.peer.transport.close()
-        return not self.peer.is_at_end
+        keeps_writing = self.transport is not None and self.transport.can_write_eof()
+        return keeps_writing and not self.peer.is_at_end
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the peer along."""
