@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,7 @@ class Names:
     def __init__(self, generations):
         self.generations = sorted(generations)
         self.connection = sqlite3.connect(":memory:")
+        weakref.finalize(self, self.connection.close)
         for statement in SCHEMA:
             self.connection.execute(statement)
         for name, generation, is_live in self.generations:
