@@ -26,7 +26,7 @@ MOMENTUM = 0.9
 def main():
     """Train from the newest checkpoint to STEPS."""
     rank, worker_count = peers.join()
-    # For the chips of a TPU VM of one host this line changes, and no other: it is then
+    # For the chips of a TPU VM of one host this line becomes, which nobody has run yet,
     # TPUStrategy(tf.distribute.cluster_resolver.TPUClusterResolver.connect("local")).
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
