@@ -18,26 +18,38 @@ class SearchLimitError(Exception):
 
 
 class BoundedSearch:
-    """A regular expression, for the main thread of a process that has no other timer of its kind.
+    """A regular expression, for the main thread.
 
     Python's `re` looks for signals while it searches (Modules/_sre). One comes after every
-    `limit_s` of processor time; a search during which two have come is ended. To set a timer for
-    each line would take ten times as long as most searches.
+    `limit_s` of processor time; a search during which two have come is ended. As a context manager
+    it sets one timer for all searches within, which for short lines is most of the time.
     """
 
     def __init__(self, pattern: re.Pattern[str], limit_s: float) -> None:
         self.pattern = pattern
         self.limit_s = limit_s
-        self.is_ticking = False
+        self.before: Any = None
+        """What SIGVTALRM did before the timer was set; None without one."""
         self.ticks: int | None = None
         """How many signals came during the search; None outside of one."""
 
+    def __enter__(self) -> BoundedSearch:
+        """Set the timer."""
+        self.before = signal.signal(signal.SIGVTALRM, self.tick)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s, self.limit_s)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the timer."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, self.before)
+        self.before = None
+
     def search(self, text: str) -> re.Match[str] | None:
         """Return where the expression is found in a line; raises SearchLimitError."""
-        if not self.is_ticking:
-            self.is_ticking = True
-            signal.signal(signal.SIGVTALRM, self.tick)
-            signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s, self.limit_s)
+        if self.before is None:
+            with self:
+                return self.search(text)
         self.ticks = 0
         try:
             return self.pattern.search(text)

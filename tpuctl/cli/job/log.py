@@ -1,6 +1,7 @@
 """`tpuctl job logs`: every worker's lines, merged by time, each with its number."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated
 
@@ -39,11 +40,12 @@ def logs(
     from tpuctl.operations.jobs.bounded_pattern import compile_pattern
     from tpuctl.operations.remote.fanout import worker_ids
 
+    pattern = compile_pattern(grep) if grep else None
     wanted = LogFilter(
         frozenset(worker_ids(worker)) if worker is not None else None,
         frozenset({attempt}) if attempt is not None else None,
         since_s=job_logs.parse_since(since, runtime.now()) if since else 0.0,
-        grep=compile_pattern(grep) if grep else None,
+        grep=pattern,
     )
     job = queries.find_job(runtime, name)
     job_logs.check_filter(job, wanted, follow=follow)
@@ -53,7 +55,8 @@ def logs(
     else:
         lines = job_logs.read_lines(runtime, job.job_id, wanted)
         nothing = f"job {job.job_id}: no lines" + (" like these" if wanted != ALL_LINES else " yet")
-        print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
+        with pattern.many if pattern else nullcontext():
+            print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
 
 
 def note_if_empty(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:

@@ -14,6 +14,8 @@ class BoundedPattern:
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self._bounded = BoundedSearch(pattern, LIMIT_S)
+        self.many = self._bounded
+        """The context of many searches, which share a timer."""
 
     def search(self, text: str) -> re.Match[str] | None:
         """Where the expression is found in a line; raises UsageError when that takes too long."""

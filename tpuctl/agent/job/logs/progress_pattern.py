@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from tpuctl.agent.job.logs.step_progress import is_step, parse_number
@@ -34,8 +35,9 @@ class ProgressPattern:
         """Return `step`, `resume_step` and `metrics` as far as lines say; empty when none does."""
         found: dict[str, Any] = {}
         try:
-            for line in lines.decode("utf-8", "replace").split("\n"):
-                found.update(self.parse_line(line[:LINE_CHARACTERS]))
+            with self.pattern or contextlib.nullcontext():
+                for line in lines.decode("utf-8", "replace").split("\n"):
+                    found.update(self.parse_line(line[:LINE_CHARACTERS]))
         except SearchLimitError:
             self.give_up(f"it takes more than {LIMIT_S:g} s for one line")
         return found
