@@ -92,20 +92,19 @@ class CacheSaver(threading.Thread):
     def save(self, name: str, *, is_apart: bool = False) -> None:
         """Send one file; what goes wrong is kept for the end, and it is tried again."""
         try:
-            size_bytes = call_in_fork(lambda: self.send(name)) if is_apart else self.send(name)
+            created = call_in_fork(lambda: self.send(name)) if is_apart else self.send(name)
         except OSError as error:
             self.why_not = str(error)
             return
         self.known.add(name)
-        self.saved += size_bytes >= 0
+        self.saved += created
 
     def send(self, name: str) -> int:
-        """Create the object of a file; return 0, or -1 when it exists. Raises OSError."""
+        """Create the object of a file; return 1, or 0 when it exists. Raises OSError."""
         from tpuctl.agent.job.objects import ObjectClient
 
         client = ObjectClient(self.endpoint, self.bucket)
         with open(os.path.join(self.directory, name), "rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             blocks = iter(lambda: file.read(BLOCK_BYTES), b"")
-            is_new = client.create(f"{self.prefix}{name}", blocks, size_bytes)
-        return 0 if is_new else -1
+            return int(client.create(f"{self.prefix}{name}", blocks, size_bytes))

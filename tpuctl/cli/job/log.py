@@ -55,7 +55,7 @@ def logs(
     else:
         lines = job_logs.read_lines(runtime, job.job_id, wanted)
         nothing = f"job {job.job_id}: no lines" + (" like these" if wanted != ALL_LINES else " yet")
-        with pattern.many if pattern else nullcontext():
+        with pattern or nullcontext():
             print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
 
 
