@@ -32,3 +32,9 @@ def asked_pause_s(retry_after: str, *, now_s: float | None = None) -> float:
 def bounded_pause_s(retry_after: str | None) -> float:
     """Seconds that a Retry-After header asks for, 60 at most; 0 without one."""
     return min(LONGEST_ASKED_PAUSE_S, asked_pause_s(retry_after or ""))
+
+
+def pause_asked_by(error: Exception) -> float:
+    """Seconds that an error of a client says the service asked for, 60 at most; else 0."""
+    asked_s: float = getattr(error, "asked_s", 0.0)
+    return asked_s

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 from tpuctl.agent.data import metadata_server
-from tpuctl.retry_after import bounded_pause_s
+from tpuctl.retry_after import bounded_pause_s, pause_asked_by
 
 BLOCK_BYTES = 1024 * 1024
 SILENCE_S = 30.0
@@ -100,7 +100,7 @@ class RangeReader:
                 if tries == TRIES:
                     raise UnreachedError(str(error) or type(error).__name__) from error
                 pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1))
-                time.sleep(asked_pause_of(error) + pause_s)
+                time.sleep(pause_asked_by(error) + pause_s)
 
     def request(
         self, name: str, generation: int, span: tuple[int, int], took: Callable[[bytes], None]
@@ -153,12 +153,6 @@ def check_reply(reply: http.client.HTTPResponse, start: int) -> None:
     if reply.status in (404, 412):
         raise FetchError(f"it changed since the plan was made ({text})")
     raise FetchError(text)
-
-
-def asked_pause_of(error: Exception) -> float:
-    """Seconds that the service asked to wait before the next request, 60 at most; else 0."""
-    asked_s: float = getattr(error, "asked_s", 0.0)
-    return asked_s
 
 
 def reply_message(reply: http.client.HTTPResponse) -> str:

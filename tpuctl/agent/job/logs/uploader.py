@@ -6,6 +6,7 @@ import threading
 import time
 
 from tpuctl.agent.job.logs.fork_call import call_in_fork
+from tpuctl.retry_after import pause_asked_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def store_object(objects: ObjectClient, key: str, data: bytes, patience_s: float
             objects.create(key, iter([data]), len(data))
             return True
         except OSError as error:
-            asked_s: float = getattr(error, "asked_s", 0.0)
+            asked_s = pause_asked_by(error)
             if time.monotonic() + asked_s > deadline:
                 return False
         time.sleep(asked_s + PAUSE_S)

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from tpuctl.agent.data import crc32c
 from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.job.state import rundir
-from tpuctl.retry_after import bounded_pause_s
+from tpuctl.retry_after import bounded_pause_s, pause_asked_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:
             return request_secret(name, token)
         except (OSError, ValueError, http.client.HTTPException, cloud.TransientFailure) as error:
             last = str(error) or type(error).__name__
-            asked_s = cloud.asked_pause_of(error)
+            asked_s = pause_asked_by(error)
         time.sleep(asked_s + min(8.0, 0.25 * 2**attempt))
     raise cloud.UnreachedError(last)
 

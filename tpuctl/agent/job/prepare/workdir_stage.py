@@ -6,9 +6,9 @@ import os
 import sys
 import time
 
-from tpuctl.agent.data import range_reader as cloud
 from tpuctl.agent.job.objects import DeniedError, ObjectClient
 from tpuctl.agent.job.state import rundir
+from tpuctl.retry_after import pause_asked_by
 
 TRIES = 16
 """Two minutes."""
@@ -44,7 +44,7 @@ def download(objects: ObjectClient, key: str, path: str) -> int:
             sys.stderr.write(f"tpuctl: cannot fetch the workdir: {error}\n")
             if isinstance(error, DeniedError):
                 return 1
-            asked_s = cloud.asked_pause_of(error)
+            asked_s = pause_asked_by(error)
         time.sleep(asked_s + min(8.0, 0.5 * 2**attempt))
     return rundir.UNREACHED
 
