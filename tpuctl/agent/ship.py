@@ -21,7 +21,7 @@ FETCHER = (
     "data.target_tree",
 )  # fmt: skip
 """Fetches objects of a bucket; the agent of a job has it too."""
-SHARED = ("bounded_search.py", "page_tokens.py", "retry_after.py")
+SHARED = ("bounded_search.py", "packed_samples.py", "page_tokens.py", "retry_after.py")
 """What the agent of a job, and the fetcher, have of tpuctl beside their own modules."""
 SENDER = ("data.target_tree", "copy.packing")
 RECEIVER = (
@@ -29,6 +29,16 @@ RECEIVER = (
     "copy.receiving",
 )  # fmt: skip
 HOLDERS = ("tools.holders",)
+SAMPLER = (
+    *HOLDERS, "metrics.runtime_service", "metrics.host_probe", "metrics.chip_probe",
+    "metrics.sampler",
+)  # fmt: skip
+"""Measures a worker; the agent of a job has it too."""
+PROBE = (
+    *HOLDERS, "metrics.runtime_service", "metrics.host_probe", "metrics.chip_probe",
+    "metrics.sampler", "metrics.probe",
+)  # fmt: skip
+"""Prints what is measured."""
 ARCHIVE = tuple(dict.fromkeys((*FETCHER, *RECEIVER)))
 """What `archive_main` imports."""
 EARLIEST = (1980, 1, 1, 0, 0, 0)
@@ -90,7 +100,7 @@ def job_files(*, with_switch: bool) -> Mapping[str, str]:
 def job_archive() -> bytes:
     """The zip with the modules of a job's agent, and what they are for a Python like this one."""
     job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
-    texts = {**package_files((*FETCHER, *HOLDERS)), **shared_files(), **job}
+    texts = {**package_files((*FETCHER, *SAMPLER)), **shared_files(), **job}
     compiled = {f"{name}c": compiled_module(name, text) for name, text in texts.items()}
     return zipped({**texts, **compiled})
 

@@ -9,6 +9,7 @@ from tpuctl.agent import ship
 from tpuctl.agent.job import log_end
 
 JOB = Path(tpuctl.__file__).parent / "agent" / "job"
+ROOMS = tuple(f"tpuctl.agent.{room}" for room in ("job", "data", "metrics", "tools"))
 SHARED = [f"tpuctl.{name[:-3]}" for name in ship.SHARED]
 """The other modules that go to a worker with the agent."""
 FAILED = """\
@@ -89,12 +90,12 @@ def foreign_imports(path: Path) -> set[str]:
         for name in imported
         if name.partition(".")[0] not in sys.stdlib_module_names
         and name not in ("tpuctl", *SHARED)
-        and not name.startswith(("tpuctl.agent.job", "tpuctl.agent.data", "tpuctl.agent.tools"))
+        and not name.startswith(ROOMS)
     }
 
 
 def test_the_agent_needs_python_3_8_and_nothing_else():
-    holders = JOB.parent / "tools" / "holders.py"
-    found = {path.name: foreign_imports(path) for path in (*JOB.rglob("*.py"), holders)}
+    others = (JOB.parent / "tools" / "holders.py", *(JOB.parent / "metrics").glob("*.py"))
+    found = {path.name: foreign_imports(path) for path in (*JOB.rglob("*.py"), *others)}
     assert "agent.py" in found
     assert {name: names for name, names in found.items() if names} == {}

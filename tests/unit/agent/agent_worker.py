@@ -25,7 +25,7 @@ JOB = "digits-a1b2c3"
 def install(directory: Path) -> None:
     """The files of the agent, as they lie on a worker; compiled, where they are compiled here."""
     package = directory / "tpuctl" / "agent"
-    for room in ("job", "data", "tools"):
+    for room in ("job", "data", "metrics", "tools"):
         shutil.copytree(AGENT / room, package / room)
     for path in (package.parent, package, package / "data", package / "tools"):
         (path / "__init__.py").touch()
@@ -52,6 +52,7 @@ class Worker:
             "protocol": 2, "job": JOB, "attempt": self.attempt, "endpoint": self.server.endpoint,
             "bucket": "b", "logs": f"logs/a{self.attempt}/w0", "run": run,
             "final": f"status/a{self.attempt}/w0", "stacks": f"stacks/a{self.attempt}/w0",
+            "metrics": f"metrics/a{self.attempt}/w0",
             "env": {"TPUCTL_WORKER_ID": "0"}, "fence": 0, "library": "library.zip",
             **extra,
         }  # fmt: skip

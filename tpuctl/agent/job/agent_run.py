@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from tpuctl.agent.job.cache_saver import CacheSaver
     from tpuctl.agent.job.logs.progress_pattern import ProgressPattern
+    from tpuctl.agent.job.metric_samples import MetricSamples
     from tpuctl.agent.job.objects import ObjectClient
     from tpuctl.agent.job.state.news_pipe import NewsPipe
 
@@ -77,6 +78,7 @@ class AgentRun:
         self.step_s = 0.0
         self.progress: ProgressPattern | None = None
         self.cache: CacheSaver | None = None
+        self.samples: MetricSamples | None = None
         self.stacks = b""
         self.file = StatusFile(directory)
         self.status: dict[str, Any] = {
@@ -96,6 +98,7 @@ class AgentRun:
         self.selector.listen(self.terminate, self.stop)
         try_start(self.uploader)
         self.report()
+        self.begin_samples()
         try_start(MetadataWatch("instance/preempted", self.on_preempted))
         try_start(MetadataWatch("instance/maintenance-event", self.on_maintenance))
         if all(prepare() for prepare in self.preparation()):
@@ -105,6 +108,14 @@ class AgentRun:
                 if self.cache is not None:
                     try_start(self.cache)
                 self.stage("run", self.run_argv())
+
+    def begin_samples(self) -> None:
+        """Measure the worker from now on."""
+        from tpuctl.agent.job.metric_samples import MetricSamples
+
+        prefix = self.config["metrics"]
+        self.samples = MetricSamples(self.directory, self.objects, prefix, self.status)
+        try_start(self.samples)
 
     def preparation(self) -> Iterator[Callable[[], bool]]:
         """Yield the stages before the barrier in order; each returns whether to go on."""
@@ -319,6 +330,8 @@ class AgentRun:
         if news is not None:
             self.status.update(news[0])
             self.step_s = news[1]
+        if self.samples is not None and self.samples.newest is not None:
+            self.status["sample"] = self.samples.newest
         if self.commands.maintenance != self.status.get("maintenance"):
             self.status["maintenance"] = self.commands.maintenance
             self.log.say(f"maintenance of this worker's host: {self.commands.maintenance}")
@@ -383,6 +396,8 @@ class AgentRun:
         processes.end_marked([self.directory], LEFTOVERS_S)
         self.finish_cache()
         self.uploader.finish()
+        if self.samples is not None:
+            self.samples.finish()
         is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)
         self.collect_ray_logs()
         self.report(closed=True)

@@ -14,7 +14,7 @@ from tpuctl.store import Entry, Store
 SCHEMA = 4
 RECORDS = "tpuctl/records/"
 FILES = "tpuctl/jobs/"
-JOB_FILES = ("workdir.tar.gz", "logs/", "status/", "stacks/")
+JOB_FILES = ("workdir.tar.gz", "logs/", "status/", "stacks/", "metrics/")
 """What tpuctl keeps in a job's directory; what else may lie there is somebody's own."""
 CHANGE_TRIES = 10
 

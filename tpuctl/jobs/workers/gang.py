@@ -16,6 +16,7 @@ from tpuctl.jobs.workers.worker_connection import WorkerConnection
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.models.node import Node
 from tpuctl.models.worker_numbers import WorkerSlot
+from tpuctl.store import Store
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL of a program that is stopped."""
@@ -80,11 +81,11 @@ class Gang:
         turns = asyncio.Semaphore(PARALLEL_SAVES)
 
         async def save(link: WorkerConnection) -> None:
-            prefix = protocol.log_prefix(self.job_id, self.attempt, link.report.worker_id)
+            run = self.job_id, self.attempt, link.report.worker_id
             async with turns:
                 for _ in range(SALVAGE_TRIES):
                     try:
-                        await asyncio.to_thread(link.tail.save, backends.store, prefix)
+                        await asyncio.to_thread(_save_tails, link, backends.store, run)
                         break
                     except TransientError:
                         await sleep(1.0)
@@ -94,6 +95,12 @@ class Gang:
     async def close(self) -> None:
         """Let go of the connections; the runs go on."""
         await links.cancel_tasks(self.tasks)
+
+
+def _save_tails(link: WorkerConnection, store: Store, run: tuple[str, int, int]) -> None:
+    """Save the log and the samples of one worker; raises TransientError."""
+    link.tail.save(store, protocol.log_prefix(*run))
+    link.samples.save(store, protocol.metrics_prefix(*run))
 
 
 def connect_gang(

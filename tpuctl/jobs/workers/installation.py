@@ -104,6 +104,7 @@ def install_input(
         "logs": protocol.log_prefix(*run),
         "final": protocol.status_key(*run),
         "stacks": protocol.stacks_key(*run),
+        "metrics": protocol.metrics_prefix(*run),
         "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
         "workdir_sha256": record.workdir_sha256,
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],

@@ -82,6 +82,11 @@ def stacks_key(job_id: str, attempt: int, worker_id: int) -> str:
     return f"{records.job_directory(job_id)}/stacks/a{attempt}/w{worker_id}"
 
 
+def metrics_prefix(job_id: str, attempt: int, worker_id: int) -> str:
+    """The prefix of the objects with one worker's samples."""
+    return f"{records.job_directory(job_id)}/metrics/a{attempt}/w{worker_id}"
+
+
 def ray_logs_key(job_id: str, attempt: int, worker_id: int) -> str:
     """The object with the ends of a worker's Ray logs, as .tar.gz."""
     return f"{records.job_directory(job_id)}/ray/a{attempt}/w{worker_id}"

@@ -10,6 +10,7 @@ from tpuctl.jobs.secrets.job_secrets import redact
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers.log_tail import LogTail
+from tpuctl.jobs.workers.sample_tail import AgentSample, SampleTail
 from tpuctl.models.job import Phase, WorkerReport
 from tpuctl.models.operation import CommandFailedError, without_worker_name
 
@@ -37,6 +38,7 @@ class WorkerConnection:
     installation: bytes | None = field(default=None, repr=False)
     """The agent and its configuration, when the run may be begun."""
     on_log: Callable[[int, bytes], None] = lambda _offset, _data: None
+    on_sample: Callable[[AgentSample], None] = lambda _sample: None
     offset: int | None = None
     """Where the log is to start; None: where the bucket's part ends."""
     is_patient: bool = False
@@ -44,6 +46,7 @@ class WorkerConnection:
     hidden: tuple[str, ...] = field(default=(), repr=False)
     """Values that are in nothing that is shown."""
     tail: LogTail = field(default_factory=LogTail)
+    samples: SampleTail = field(default_factory=SampleTail)
     over: bool = False
     is_fenced_off: bool = False
     """The agent has heard of a later supervisor than this one."""
@@ -180,6 +183,8 @@ class WorkerConnection:
         if isinstance(status, dict):
             self.tail.drop(int(status.get("uploaded_bytes", 0)))
             self._set(protocol.apply_status(self.report, status))
+            if new := self.samples.add(status.get("sample")):
+                self.on_sample(new)
         if "gone" in message:
             gone = bool(message["gone"])
             self._end(protocol.lost_report(self.report, "lost its agent") if gone else self.report)

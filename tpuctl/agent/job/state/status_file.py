@@ -18,7 +18,7 @@ RESERVE = "reserve"
 RESERVE_BYTES = 256 * 1024
 ROOM_BYTES = 4096
 """Of the smallest status: a later one fits into its place."""
-LONG = ("last_lines", "traceback", "metrics")
+LONG = ("last_lines", "traceback", "metrics", "sample")
 
 
 class StatusFile:

@@ -1,0 +1,1 @@
+"""What a worker measures: its host, its chips and its program. Standard library, Python 3.8."""

@@ -1,0 +1,136 @@
+"""Packs the samples of one worker into few bytes, and back. Python 3.8.
+
+A packed document is zlib's, of JSON: {"schema": 1, "times_ms": [...], "columns": {NAME: {"unit":
+U, "deltas": [...]}}}. A value is its delta and all before it, times the unit; null is a value that
+is missing. Numbers that a program prints are {"values": [...]}, rounded to six digits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    Sample = dict[str, Any]
+
+SCHEMA = 1
+UNITS = {
+    "_percent": 0.1, "_bytes": 4096.0, "_bytes_per_s": 1024.0, "_us": 1.0, "_s": 0.1,
+    "_1m": 0.01, "_size": 1.0, "step": 1.0, "held": 1.0,
+}  # fmt: skip
+"""End of a name -> what its values are rounded to."""
+DIGITS = 6
+LARGEST_BYTES = 16 * 1024 * 1024
+"""Of an unpacked document: what is larger was not packed here."""
+
+
+class PackedSamplesError(ValueError):
+    """What is to be unpacked is not a document of samples."""
+
+
+def pack(samples: Sequence[Sample]) -> bytes:
+    """Return samples {"time_s": T, "values": {NAME: NUMBER}}, in the order of time, packed."""
+    names = sorted({name for sample in samples for name in sample["values"]})
+    document = {
+        "schema": SCHEMA,
+        "times_ms": list(deltas(round(1000 * sample["time_s"]) for sample in samples)),
+        "columns": {name: column(name, samples) for name in names},
+    }
+    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 9)
+
+
+def column(name: str, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the values of one name, as the document has them."""
+    values = [sample["values"].get(name) for sample in samples]
+    unit = unit_of(name)
+    if unit is None:
+        return {"values": [None if each is None else rounded(each) for each in values]}
+    counts = (None if each is None else round(each / unit) for each in values)
+    return {"unit": unit, "deltas": list(deltas(counts))}
+
+
+def unit_of(name: str) -> float | None:
+    """Return what a name's values are rounded to; None for a number of the program's own."""
+    bare = name.partition("/")[0]
+    if bare.startswith("program.") and bare not in ("program.step", "program.memory_bytes"):
+        return None
+    return next((unit for end, unit in UNITS.items() if bare.endswith(end)), None)
+
+
+def rounded(value: float) -> float:
+    """Return a number with DIGITS significant digits."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def deltas(counts: Iterable[int | None]) -> Iterator[int | None]:
+    """Yield how much each number is above the one before it; a missing one stays missing."""
+    before = 0
+    for count in counts:
+        if count is None:
+            yield None
+        else:
+            yield count - before
+            before = count
+
+
+def unpack(data: bytes) -> list[Sample]:
+    """Return the samples of a packed document. Raises PackedSamplesError."""
+    try:
+        document = json.loads(decompressed(data))
+        if document["schema"] != SCHEMA:
+            raise PackedSamplesError(f"its schema is {document['schema']}")
+        times = [whole / 1000 for whole in sums(document["times_ms"]) if whole is not None]
+        columns = {str(name): values(each) for name, each in document["columns"].items()}
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PackedSamplesError(str(error) or type(error).__name__) from error
+    if any(len(each) != len(times) for each in columns.values()):
+        raise PackedSamplesError("a column has another length than the times")
+    return [
+        {
+            "time_s": time_s,
+            "values": {name: each[row] for name, each in columns.items() if each[row] is not None},
+        }
+        for row, time_s in enumerate(times)
+    ]
+
+
+def decompressed(data: bytes) -> bytes:
+    """Return the JSON of a packed document, up to LARGEST_BYTES. Raises zlib.error, ValueError."""
+    inflating = zlib.decompressobj()
+    text = inflating.decompress(data, LARGEST_BYTES)
+    if not inflating.eof:
+        raise PackedSamplesError("it is cut or too large")
+    return text
+
+
+def values(column: Mapping[str, Any]) -> list[float | None]:
+    """Return the values of a column. Raises KeyError, TypeError, ValueError."""
+    if "values" in column:
+        return [None if each is None else finite(each) for each in column["values"]]
+    unit = finite(column["unit"])
+    return [None if each is None else round(each * unit, 6) for each in sums(column["deltas"])]
+
+
+def finite(value: object) -> float:
+    """Return a finite number; raises TypeError or ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r:.40} is no number")
+    if not math.isfinite(value):
+        raise ValueError(f"{value!r:.40} is not finite")
+    return float(value)
+
+
+def sums(differences: Iterable[object]) -> Iterator[int | None]:
+    """Yield each number from the differences. Raises TypeError, ValueError."""
+    total = 0
+    for difference in differences:
+        if difference is None:
+            yield None
+        else:
+            total += int(finite(difference))
+            yield total
