@@ -14,6 +14,8 @@ from tpuctl.catalog import AcceleratorType, generation
 
 FIRST_SLOT = 4
 PCI_CLASS = "0xff0000"
+METRICS_PORT = 8431
+"""Of libtpu's metric service."""
 _VFIO = "/dev/vfio/"
 
 

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from localsim import accounts
 from localsim.worker_facts import Maintenance
+from localsim.workers import chips
 from localsim.workers.spec import SliceSpec
 from tpuctl.catalog import AcceleratorType, generation
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 TOKEN_LIFE_S = 3599
-METRICS_PORT = 8431
 MEGASCALE_PORT = 8081
 _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
 
@@ -131,7 +131,7 @@ def tpu_env(spec: SliceSpec, index: int) -> str:
         "TPU_CHIPS_PER_PROCESS_BOUNDS": _comma(bounds),
         "TPU_PROCESS_BOUNDS": _comma(hosts),
         "TPU_RUNTIME_METRICS_PORTS": _comma(
-            METRICS_PORT + chip for chip in range(kind.chips_per_worker)
+            chips.METRICS_PORT + chip for chip in range(kind.chips_per_worker)
         ),
         "TPU_TOPOLOGY_ALT": "false",
         "TPU_TOPOLOGY_WRAP": _comma(str(wraps).lower() for wraps in _wraps(kind)),

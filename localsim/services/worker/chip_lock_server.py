@@ -16,6 +16,7 @@ from typing import Any
 
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.worker.tpu_metrics import MetricServer
+from localsim.workers import chips
 from localsim.workers.chip_holders import (
     MAX_LINE_BYTES,
     ChipFiles,
@@ -25,7 +26,6 @@ from localsim.workers.chip_holders import (
 )
 from localsim.workers.worker import Worker
 
-METRICS_PORT = 8431
 ADDRESS_VARIABLE = "LOCALSIM_CHIPS"
 """The variable by which programs find the server."""
 
@@ -96,7 +96,7 @@ class ChipLockServer:
                 await self._server.end()
                 return
             with contextlib.suppress(OSError):  # a program has taken the port
-                listening = await self._worker.host.listen(METRICS_PORT)
+                listening = await self._worker.host.listen(chips.METRICS_PORT)
                 with contextlib.ExitStack() as until_served:
                     until_served.enter_context(listening)
                     await self._server.begin()

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from localsim.workers import chips
 from localsim.workers.isolation.interface import Command, TerminalPair
 from localsim.workers.isolation.vpc import Channel
 
 METADATA_PORT = 80
 METADATA_ADDRESS = "169.254.169.254"
-METRICS_PORT = 8431
 CHIPS_PORT = 8430
 _ADDRESSES = {
     METADATA_PORT: METADATA_ADDRESS,
-    METRICS_PORT: "127.0.0.1",
+    chips.METRICS_PORT: "127.0.0.1",
     CHIPS_PORT: "127.0.0.1",
 }
 """Ports that are not for everybody -> where they are served."""

@@ -107,6 +107,7 @@ class ProcessHost:
         self._programs = programs
         self._freezer = ProcessFreezer(lambda: worker_processes(disk))
         self._has_crashed = False
+        (self._metrics_port,) = free_ports.choose_ports(1, ())
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -114,6 +115,7 @@ class ProcessHost:
         return {
             **self._environment,
             "JAX_COORDINATOR_PORT": str(self._coordinator_port()),
+            "TPU_RUNTIME_METRICS_PORTS": str(self._metrics_port),
             "PYTHONPATH": str(GUEST),
             "TMPDIR": str(self._disk.temporary),
             MARKER: self._disk.marker,
@@ -142,8 +144,8 @@ class ProcessHost:
         return TerminalPair(ours, theirs, os.ttyname(theirs))
 
     async def listen(self, port: int) -> socket.socket:
-        """Return a loopback socket on a free port; variables name the metadata server's."""
-        listening = free_ports.listen()
+        """Return a loopback socket; variables name the ports of the metadata and metric servers."""
+        listening = free_ports.listen(self._metrics_port if port == chips.METRICS_PORT else 0)
         if port == METADATA_PORT:
             address = f"{free_ports.HOST}:{listening.getsockname()[1]}"
             for variable in ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"):

@@ -23,6 +23,7 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
+    CSV = "csv"
 
 
 Row = tuple[str, tuple[str, ...], dict[str, Any]]
@@ -56,7 +57,9 @@ def rows_of(flags: type) -> tuple[Row, ...]:
 class Shared:
     """The values of the shared options; the last one given wins."""
 
-    output: str = option("table, json, yaml or name.", "-o", metavar="FORMAT", default=Format.TABLE)
+    output: str = option(
+        "table, json, yaml, name or csv.", "-o", metavar="FORMAT", default=Format.TABLE
+    )
     context: str | None = option("Context to use.", "-c", metavar="NAME")
     project: str | None = option("Project, instead of the context's.", metavar="ID")
     zone: str | None = option("Zone, instead of the context's.", metavar="ZONE")

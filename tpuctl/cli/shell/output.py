@@ -119,6 +119,11 @@ class Output:
         return self.format in (Format.JSON, Format.YAML)
 
     @property
+    def is_csv(self) -> bool:
+        """Whether the format is comma-separated values, with a header."""
+        return self.format == Format.CSV
+
+    @property
     def is_table(self) -> bool:
         """Whether the format is a table."""
         return self.format == Format.TABLE
@@ -133,6 +138,9 @@ class Output:
         listed = list(items)
         if self.is_document:
             self.document([_plain(values_of(item, columns)) for item in listed])
+            return
+        if self.is_csv:
+            self._csv(columns, [_plain(values_of(item, columns)) for item in listed])
             return
         shown = list(columns.values())
         if self.format == Format.NAME:
@@ -170,12 +178,26 @@ class Output:
         """Print the fields of one thing, a line for each, or one JSON object."""
         if self.is_document:
             self.document(_plain(row))
+        elif self.is_csv:
+            self._csv(row, [_plain(row)])
         elif self.format == Format.NAME:
             self.out.write(f"{next(iter(row.values()))}\n")
         else:
             width = max(map(len, row)) + 2
             for key, value in row.items():
                 self.out.write(f"{key:<{width}}{_cell(value)}\n")
+
+    def _csv(self, header: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        """Print a header and rows; a value that is no text or number is its JSON."""
+        import csv
+
+        writer = csv.writer(self.out, lineterminator="\n")
+        writer.writerow(header)
+        for row in rows:
+            writer.writerow(
+                json.dumps(value) if isinstance(value, (dict, list, bool)) else value
+                for value in row.values()
+            )
 
     def document(self, value: Any) -> None:
         """Print a JSON or YAML document."""

@@ -1,5 +1,6 @@
 """`tpuctl node free`: who holds the chips of which worker, and an end to it."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,27 @@ def test_where_nobody_holds_them_there_is_nothing_to_do(shared):
 
 def test_there_must_be_such_a_node(shared):
     assert shared("node", "free", "n9").code == 10
+
+
+def test_metrics_say_how_busy_the_chips_of_a_program_are(shared):
+    host, _, port = on_workers(shared, "echo -n $LOCALSIM_CHIPS")[2].rpartition(":")
+    with socket.create_connection((host, int(port))) as program, program.makefile("rwb", 0) as told:
+        told.readline()
+        told.write(b'{"hold": 7}\n')
+        told.readline()
+        told.write(b'{"bytes": [1073741824, 1073741824, 1073741824, 1073741824], "busy": 0.83}\n')
+        (row,) = shared("node", "metrics", "n1", "--worker", "2").out.splitlines()
+        assert row.split("\t")[:3] == ["2", "busy 83 %", "4.0 GiB of 63.0 GiB"]
+
+
+def test_metrics_say_that_chips_are_held_though_no_program_is_loaded(shared, hold):
+    hold(1)
+    rows = [line.split("\t") for line in shared("node", "metrics", "n1").out.splitlines()]
+    assert [row[:3] for row in rows] == [
+        ["0", "free", "-"], ["1", "held, no program loaded", "-"], ["2", "free", "-"],
+        ["3", "free", "-"],
+    ]  # fmt: skip
+    assert all(row[3].endswith(" %") and " of " in row[4] for row in rows)
+    kept = shared("node", "metrics", "n1", "--worker", "1", "--since", "1h", "-o", "json").json
+    assert [each["worker"] for each in kept] == [1, 1]
+    assert [each["values"]["chip.held"] for each in kept] == [1.0, 1.0]

@@ -1,0 +1,183 @@
+"""How samples of workers are shown: a table of the newest, or all of them for programs."""
+
+import csv
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.cli.shell.output import Columns, Output, age, attributes
+from tpuctl.cli.shell.parsing import items
+from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
+from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
+from tpuctl.models.duration import parse_duration
+
+Since = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DURATION",
+        parser=lambda text: parse_duration(text) if text else None,
+        help="Only samples of the last 90s, 20m, 24h or 7d.",
+    ),
+]
+"""In seconds, once it is parsed."""
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Only these, such as loss,hbm_* or chip.duty_cycle_percent."
+    ),
+]
+CSV_COLUMNS = ("attempt", "worker", "time_s", "metric", "value")
+USED_OF = {
+    "hbm": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),
+    "memory": ("host.memory_used_bytes", "host.memory_total_bytes"),
+    "disk": ("host.disk_used_bytes", "host.disk_total_bytes"),
+}
+"""Column -> what is used, and of how much."""
+STATES = {
+    ChipState.LOADED: "busy {use.duty_cycle_percent:.0f} %",
+    ChipState.HELD: "held, no program loaded",
+    ChipState.FREE: "free",
+    ChipState.SILENT: "no answer since {silent}",
+}
+
+
+class NewestSample(NamedTuple):
+    """The newest sample of a worker, and what it says of the chips now."""
+
+    worker_id: int
+    sample: Sample
+    use: ChipUse
+    age_s: float
+
+
+class MetricRange(NamedTuple):
+    """The values of one metric of one worker, over the time that was asked for."""
+
+    attempt: int
+    worker_id: int
+    name: str
+    last: float
+    least: float
+    mean: float
+    most: float
+    samples: int
+
+
+def chips_text(use: ChipUse) -> str:
+    """The state of a worker's chips, as `busy 83 %`."""
+    return STATES[use.state].format(use=use, silent=age(use.silent_s))
+
+
+def used_text(sample: Sample, column: str) -> str | None:
+    """`1.2 GiB of 15.8 GiB`, over all devices; None where it is not known."""
+    used, total = (_sum(sample, name) for name in USED_OF[column])
+    return None if used is None or total is None else f"{size_text(used)} of {size_text(total)}"
+
+
+NEWEST: Columns[NewestSample] = {
+    **attributes(worker="worker_id"),
+    "chips": lambda row: chips_text(row.use),
+    "hbm": lambda row: used_text(row.sample, "hbm"),
+    "cpu": lambda row: _number(row.sample, "host.cpu_percent", "{:.0f} %"),
+    "memory": lambda row: used_text(row.sample, "memory"),
+    "step": lambda row: _number(row.sample, "program.step", "{:.0f}"),
+    "steps_per_s": lambda row: _number(row.sample, "program.steps_per_s", "{:.3g}"),
+    "age": lambda row: age(row.age_s),
+}
+RANGES: Columns[MetricRange] = {
+    **attributes("attempt", worker="worker_id", metric="name"),
+    **attributes("last", min="least", mean="mean", max="most", samples="samples"),
+}
+
+
+def show_samples(
+    output: Output,
+    series: Sequence[WorkerSamples],
+    names: str | None,
+    *,
+    now_s: float,
+    silent_after_s: float,
+    title: str,
+) -> None:
+    """Print samples as the format wants them; `names` are the metrics of `--metric`."""
+    chosen = list(choose(series, patterns=items(names)))
+    if output.is_document:
+        output.document([document_of(each, sample) for each in chosen for sample in each.samples])
+    elif output.is_csv:
+        _print_csv(output, chosen)
+    elif names:
+        output.items([_range(*each) for each in _values(chosen)], RANGES, title=title)
+    else:
+        output.items(newest_samples(chosen, now_s, silent_after_s), NEWEST, title=title)
+
+
+def newest_samples(
+    series: Sequence[WorkerSamples], now_s: float, silent_after_s: float
+) -> list[NewestSample]:
+    """The newest sample of every worker of the newest attempt."""
+    newest = max((each.attempt for each in series), default=0)
+    return [
+        NewestSample(
+            each.worker_id,
+            each.samples[-1],
+            chip_use(each.samples[-1], now_s, silent_after_s),
+            now_s - each.samples[-1].time_s,
+        )
+        for each in series
+        if each.attempt == newest and each.samples
+    ]
+
+
+def document_of(source: WorkerSamples, sample: Sample) -> dict[str, object]:
+    """A sample as JSON has it. The keys are public."""
+    return {
+        "attempt": source.attempt,
+        "worker": source.worker_id,
+        "time_s": sample.time_s,
+        "values": dict(sample.values),
+    }
+
+
+def _print_csv(output: Output, series: Sequence[WorkerSamples]) -> None:
+    writer = csv.writer(output.out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for source in series:
+        for sample in source.samples:
+            for name, value in sample.values.items():
+                row = (
+                    source.attempt,
+                    source.worker_id,
+                    f"{sample.time_s:.3f}",
+                    name,
+                    f"{value:.12g}",
+                )
+                writer.writerow(row)
+
+
+def _values(series: Sequence[WorkerSamples]) -> list[tuple[WorkerSamples, str, list[float]]]:
+    """The values of every metric of every worker."""
+    found = []
+    for source in series:
+        names = sorted({name for sample in source.samples for name in sample.values})
+        for name in names:
+            values = [each.values[name] for each in source.samples if name in each.values]
+            found.append((source, name, values))
+    return found
+
+
+def _range(source: WorkerSamples, name: str, values: list[float]) -> MetricRange:
+    mean = sum(values) / len(values)
+    extremes = min(values), mean, max(values)
+    return MetricRange(source.attempt, source.worker_id, name, values[-1], *extremes, len(values))
+
+
+def _sum(sample: Sample, name: str) -> float | None:
+    values = device_values(sample, name)
+    return sum(values) if values else sample.values.get(name)
+
+
+def _number(sample: Sample, name: str, form: str) -> str | None:
+    value = sample.values.get(name)
+    return None if value is None else form.format(value)

@@ -1,0 +1,1 @@
+"""What is measured on workers: samples, where they are kept, and what follows from them."""

@@ -1,0 +1,1 @@
+"""What workers measure, of a job or of a node: live, and as it was kept."""

@@ -1,0 +1,106 @@
+"""The samples of a job: those in its bucket, and the newest, which its workers still have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.errors import NotFoundError, PreconditionError, PreemptedError, TpuctlError
+from tpuctl.jobs.record import decoding, record_store
+from tpuctl.jobs.workers import protocol
+from tpuctl.metrics.samples import Sample, WorkerSamples, merge
+from tpuctl.metrics.stored_samples import read_stored
+from tpuctl.models.job import AttemptState, JobRecord
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.jobs import queries
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
+from tpuctl.operations.workers import targets
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.api.ssh.worker_shell import Shell
+    from tpuctl.operations.jobs.events import JobRuntime
+
+READ_S = 30.0
+RUNNING = (AttemptState.PREPARING, AttemptState.RUNNING, AttemptState.STOPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetrics:
+    """The samples of a job, and a line for each part of them that could not be read."""
+
+    job: JobRecord
+    series: list[WorkerSamples]
+    missing: list[str]
+
+
+def job_metrics(runtime: JobRuntime, access: Access, name: str, since_s: float = 0.0) -> JobMetrics:
+    """All samples of a job from a time on. Raises NotFoundError."""
+    job = queries.find_job(runtime, name)
+    stored = read_stored(
+        runtime.store(), f"{record_store.job_directory(job.job_id)}/metrics/", since_s
+    )
+    missing = [f"{key} is damaged: its samples are not shown" for key in sorted(stored.damaged)]
+    series = stored.series
+    if job.attempt is not None and job.attempt.state in RUNNING:
+        live, lost = _live_samples(runtime, access, job)
+        series, missing = merge([*series, *live]), [*missing, *lost]
+    return JobMetrics(job, series, missing)
+
+
+def _live_samples(
+    runtime: JobRuntime, access: Access, job: JobRecord
+) -> tuple[list[WorkerSamples], list[str]]:
+    """What the workers of the newest attempt have not sent yet, and who did not answer."""
+    try:
+        target = targets.job_target(
+            runtime.store(), runtime.tpu, access, job.job_id, runtime.now(), runtime.sleep
+        )
+    except (NotFoundError, PreconditionError, PreemptedError):
+        return [], []  # its slice has gone: the bucket has what there is
+    found: list[WorkerSamples] = []
+    lost: list[str] = []
+    number = job.attempts[-1].number
+    for reach in target.reaches:
+        try:
+            found += _read_files(reach, job.job_id, number, lost)
+        except TpuctlError as error:
+            lost.append(f"node {reach.node.name}: {error}")
+    return found, lost
+
+
+def _read_files(
+    reach: WorkerReach, job_id: str, attempt: int, lost: list[str]
+) -> list[WorkerSamples]:
+    path = f"{protocol.run_directory(job_id, attempt)}/samples.jsonl"
+    found: list[WorkerSamples] = []
+
+    async def read(shell: Shell) -> CommandResult:
+        argv = ["sh", "-c", 'cat -- "$1" 2>/dev/null || true', "sh", path]
+        done = await shell.run(argv, timeout_s=READ_S)
+        samples = list(_samples_of(done.stdout))
+        found.append(WorkerSamples(attempt, shell.worker_id, samples))
+        return CommandResult(shell.worker_id, 0)
+
+    for result in run_on_reach(reach, read):
+        if result.lost:
+            lost.append(f"{result.lost_because}: its newest samples are not shown")
+    return found
+
+
+def _samples_of(text: bytes) -> Iterator[Sample]:
+    """The samples of an agent's file; a line that is being written is left out."""
+    for line in text.splitlines():
+        try:
+            yield decoding.decode_dataclass(Sample, _document(line))
+        except decoding.MalformedError:
+            continue
+
+
+def _document(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise decoding.MalformedError(str(error)) from error

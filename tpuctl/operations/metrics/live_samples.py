@@ -1,0 +1,51 @@
+"""Measures the workers of a node now, with a program that is shipped to them and leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.agent import ship
+from tpuctl.jobs.record import decoding
+from tpuctl.metrics.samples import Sample
+from tpuctl.models.operation import CommandResult
+from tpuctl.operations.remote.fanout import WorkerReach, run_on_each
+from tpuctl.operations.remote.shipping import JsonLineReader
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.worker_shell import Shell
+
+OnSample = Callable[[int, Sample], None]
+"""Called with the number of a worker and what was measured on it."""
+
+
+async def watch_workers(
+    reach: WorkerReach, on_sample: OnSample, *, every_s: float, count: int
+) -> list[str]:
+    """Measure every worker `count` times; returns a line for each that did not go through.
+
+    Raises RefusedError for a worker that shows a wrong host key.
+    """
+    argv = [*ship.command(ship.PROBE), str(every_s), str(count)]
+    failures: list[str] = []
+
+    async def watch(shell: Shell) -> CommandResult:
+        def take(told: dict[str, Any]) -> None:
+            on_sample(shell.worker_id, decoding.decode_dataclass(Sample, told))
+
+        lines = JsonLineReader(take)
+        try:
+            status = await shell.execute(argv, out=lines.out, err=lines.err)
+        except decoding.MalformedError as error:
+            failures.append(f"worker {shell.worker_id}: its sample cannot be read: {error}")
+            return CommandResult(shell.worker_id, 0)
+        if status:
+            failures.append(f"worker {shell.worker_id}: {lines.complaint}")
+        return CommandResult(shell.worker_id, status)
+
+    for result in await run_on_each(reach, watch):
+        if result.refusal:
+            raise result.refusal
+        if result.lost:
+            failures.append(result.lost_because)
+    return failures
