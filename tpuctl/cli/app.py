@@ -38,7 +38,7 @@ COMMANDS = {
     "local": ("local.group:app", "The cloud in a box: rehearse everything offline."),
     "supervisor": ("supervisor:app", "Look after the jobs of a context."),
     "run": ("job.submit:run", "Submit a job, follow it, tear its slice down."),
-    "top": ("job.top:top", "Watch the workers of running jobs."),
+    "top": ("top.top:top", "Watch jobs and nodes: chips, hosts, steps, logs, money."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),
     "record": ("record:record", "Run a command and write its Cloud TPU API traffic to a file."),

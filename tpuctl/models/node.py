@@ -29,6 +29,8 @@ FAILED_HEALTH = frozenset({"TIMEOUT", "UNHEALTHY_TENSORFLOW"})
 """Values of Node.Health that say that workers do not answer; maintenance passes by itself."""
 LOST_STATES = frozenset({NodeState.PREEMPTED, NodeState.TERMINATED})
 """A node in one of these never comes back: delete it."""
+FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
+"""A node in one of these costs nothing."""
 
 
 class Provisioning(StrEnum):

@@ -235,10 +235,14 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
     )
     rows = lab("top", job, "-o", "json").json
     assert [list(row) for row in rows] == [
-        ["job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"]
+        [
+            *("job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"),
+            *("node", "chips", "duty_cycle_percent", "cpu_percent", "host_memory_used_bytes"),
+            "steps_per_s",
+        ]
     ] * WORKERS
-    assert [(row["worker"], row["state"], row["step"]) for row in rows] == [
-        (worker, "RUNNING", 7) for worker in range(WORKERS)
+    assert [(row["worker"], row["state"], row["step"], row["chips"]) for row in rows] == [
+        (worker, "RUNNING", 7, "free") for worker in range(WORKERS)
     ]
     assert lab("job", "cancel", job).code == 0
     waited = lab("job", "wait", job)

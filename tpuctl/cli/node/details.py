@@ -13,12 +13,9 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
-from tpuctl.models.node import LOST_STATES, ListedNode, Node, NodeState
+from tpuctl.models.node import FREE_STATES, ListedNode, Node
 from tpuctl.models.startup_script import ScriptOutcome
 from tpuctl.operations.slices import cost
-
-FREE_STATES = frozenset({NodeState.STOPPED, *LOST_STATES})
-"""Not billed."""
 
 
 def usd_per_hour(node: Node | ListedNode) -> Usd | None:

@@ -76,6 +76,12 @@ def used_text(sample: Sample, column: str) -> str | None:
     return None if used is None or total is None else f"{size_text(used)} of {size_text(total)}"
 
 
+def used_share(sample: Sample, column: str) -> float | None:
+    """The used part of all devices, from 0 to 1; None where it is not known."""
+    used, total = (_sum(sample, name) for name in USED_OF[column])
+    return used / total if used is not None and total else None
+
+
 NEWEST: Columns[NewestSample] = {
     **attributes(worker="worker_id"),
     "chips": lambda row: chips_text(row.use),

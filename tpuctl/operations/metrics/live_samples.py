@@ -20,11 +20,17 @@ OnSample = Callable[[int, Sample], None]
 
 
 async def watch_workers(
-    reach: WorkerReach, on_sample: OnSample, *, every_s: float, count: int
+    reach: WorkerReach,
+    on_sample: OnSample,
+    *,
+    every_s: float,
+    count: int,
+    again_s: float | None = None,
 ) -> list[str]:
     """Measure every worker `count` times; returns a line for each that did not go through.
 
-    Raises RefusedError for a worker that shows a wrong host key.
+    With `again_s` a worker that is lost is tried again after so many seconds. Raises RefusedError
+    for a worker that shows a wrong host key.
     """
     argv = [*ship.command(ship.PROBE), str(every_s), str(count)]
     failures: list[str] = []
@@ -43,7 +49,7 @@ async def watch_workers(
             failures.append(f"worker {shell.worker_id}: {lines.complaint}")
         return CommandResult(shell.worker_id, status)
 
-    for result in await run_on_each(reach, watch):
+    for result in await run_on_each(reach, watch, again_s=again_s):
         if result.refusal:
             raise result.refusal
         if result.lost:

@@ -103,14 +103,27 @@ def deliver_on_reach(
 
 
 async def run_on_each(
-    reach: WorkerReach, work: Callable[[Shell], Awaitable[CommandResult]]
+    reach: WorkerReach,
+    work: Callable[[Shell], Awaitable[CommandResult]],
+    *,
+    again_s: float | None = None,
 ) -> list[CommandResult]:
-    """Do the work on all workers of a reach together; a lost worker is a result, not an error."""
+    """Do the work on all workers of a reach together; a lost worker is a result, not an error.
+
+    With `again_s` a lost worker is tried again after so many seconds, for as long as it takes.
+    """
     from tpuctl.api.ssh import worker_connections  # ssh takes a tenth of a second to load
 
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def run_on_worker(connections: WorkerConnections, worker: Worker) -> CommandResult:
+        result = await try_worker(connections, worker)
+        while again_s is not None and result.lost and not result.refusal:
+            await asyncio.sleep(again_s)
+            result = await try_worker(connections, worker)
+        return result
+
+    async def try_worker(connections: WorkerConnections, worker: Worker) -> CommandResult:
         number = reach.first + worker.worker_id
         try:
             async with gate:

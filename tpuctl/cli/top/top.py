@@ -1,0 +1,54 @@
+"""`tpuctl top`: jobs and nodes as they work."""
+
+import asyncio
+import time
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.shell.daemon_threads import use_daemon_threads
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.top.worker_row import DOCUMENT, TABLE, WorkerRow, worker_rows
+from tpuctl.operations.metrics.slice_watch import SliceWatch, watch
+
+
+def top(
+    runtime: Runtime,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[JOB|NODE]", help="Only this job or node.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
+) -> None:
+    """Watch running jobs, or without one every READY node: chips, hosts, steps, logs, money.
+
+    On a pipe and with -o json it prints every worker once.
+    """
+    if name is None and runtime.has_no_local_state():
+        runtime.output.items([], DOCUMENT if runtime.output.is_document else TABLE)
+        return
+    watching = watch(runtime, runtime.access, name)
+    if once or not runtime.output.is_screen:
+        asyncio.run(_print_once(runtime, watching))
+        return
+    from tpuctl.cli.top.screen import TopScreen
+
+    TopScreen(runtime, watching).run()
+
+
+async def _print_once(runtime: Runtime, watching: SliceWatch) -> None:
+    use_daemon_threads()
+    watching.start()
+    await watching.wait_for_all()
+    rows = _rows(runtime, watching)
+    for error in await watching.stop():
+        runtime.output.warn(str(error))
+    for each in watching.slices:
+        if each.trouble:
+            runtime.output.warn(f"{each.name}: {each.trouble}")
+    output = runtime.output
+    output.items(rows, TABLE if output.is_table else DOCUMENT)
+
+
+def _rows(runtime: Runtime, watching: SliceWatch) -> list[WorkerRow]:
+    now_s, monotonic_s = runtime.now(), time.monotonic()
+    return [row for each in watching.slices for row in worker_rows(each, now_s, monotonic_s)]

@@ -1,0 +1,206 @@
+"""Jobs and nodes as they work: what their workers report, measure and print, kept up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tpuctl.errors import NotFoundError, TpuctlError
+from tpuctl.jobs import client
+from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
+from tpuctl.jobs.logs.log_stream import follow
+from tpuctl.metrics.sample_history import SampleHistory
+from tpuctl.metrics.samples import Sample, WorkerSamples
+from tpuctl.models.job import JobRecord, WorkerReport
+from tpuctl.models.job_log import LogFilter, LogLine
+from tpuctl.models.node import NodeState
+from tpuctl.operations.metrics.live_samples import watch_workers
+from tpuctl.operations.metrics.watched_slice import WatchedSlice
+from tpuctl.operations.remote.fanout import WorkerReach
+from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.workers import access as worker_access
+from tpuctl.operations.workers import targets
+
+if TYPE_CHECKING:
+    from tpuctl.api.ssh.keys import Access
+    from tpuctl.operations.jobs.events import JobRuntime
+
+EVERY_S = 1.0
+EVERY_OF_MANY_S = 2.0
+MANY_WORKERS = 64
+FOR_EVER = 1_000_000_000
+"""Samples of a probe, which ends when nobody reads any more."""
+AGAIN_S = 2.0
+KEPT_LINES = 500
+RECENT_S = 60.0
+"""Of the log, before the watching began."""
+REPORT_TIMEOUT_S = 5.0
+POLL_S = 0.1
+KEEP_EVERY_S = 10.0
+"""Of the samples of a node without a job, as often as an agent takes one."""
+
+
+@dataclass(slots=True)
+class SliceWatch:
+    """Watches jobs and nodes until it is stopped."""
+
+    runtime: JobRuntime
+    access: Access
+    slices: list[WatchedSlice]
+    lines: deque[tuple[str, LogLine]] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    """The newest lines of all jobs, each with the job's id."""
+    line_count: int = 0
+    """Of all lines that came."""
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin to watch, in the running event loop."""
+        for each in self.slices:
+            if each.job is not None:
+                self._tasks.append(asyncio.create_task(self._follow(each)))
+            self._tasks.append(asyncio.create_task(self._measure(each)))
+
+    async def stop(self) -> list[TpuctlError]:
+        """Stop watching; returns the errors of jobs that could not be followed."""
+        for task in self._tasks:
+            task.cancel()
+        ends = await asyncio.gather(*self._tasks, return_exceptions=True)
+        return [error for error in ends if isinstance(error, TpuctlError)]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether one of them at least has not ended."""
+        return any(not each.is_over for each in self.slices)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What all of them cost now; None where a price is not known."""
+        prices = [each.usd_per_hour for each in self.slices]
+        known = [price for price in prices if price is not None]
+        return sum(known) if len(known) == len(prices) else None
+
+    async def wait_for_all(self) -> None:
+        """Wait until every worker has reported and was measured, or for 5 s."""
+        deadline_s = SYSTEM_CLOCKS.monotonic() + REPORT_TIMEOUT_S
+        while SYSTEM_CLOCKS.monotonic() < deadline_s:
+            if all(each.is_over or each.is_known for each in self.slices):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _follow(self, watched: WatchedSlice) -> None:
+        """Take reports, lines and the record of a job until it has ended."""
+
+        def keep(_attempt: int, report: WorkerReport) -> None:
+            watched.worker(report.worker_id).take_report(report, SYSTEM_CLOCKS.monotonic())
+
+        wanted = LogFilter(since_s=self.runtime.now() - RECENT_S)
+        clocks, backends = SYSTEM_CLOCKS, self.runtime.outside
+        async for item in follow(
+            backends, watched.name, clocks=clocks, wanted=wanted, on_report=keep
+        ):
+            if isinstance(item, JobRecord):
+                self._take_record(watched, item)
+            else:
+                self.lines.append((watched.name, item))
+                self.line_count += 1
+        watched.is_over = True
+
+    def _take_record(self, watched: WatchedSlice, record: JobRecord) -> None:
+        before = watched.job.attempt.number if watched.job and watched.job.attempt else 0
+        watched.job = record
+        if record.attempt is not None and record.attempt.number != before:
+            watched.workers.clear()  # of a slice that is gone
+
+    async def _measure(self, watched: WatchedSlice) -> None:
+        """Measure the workers of the slices that it has, for as long as it has some."""
+
+        def keep(worker_id: int, sample: Sample) -> None:
+            worker = watched.worker(worker_id)
+            if watched.node is not None and sample.time_s >= worker.kept_s + KEEP_EVERY_S:
+                worker.kept_s = sample.time_s
+                one = WorkerSamples(0, worker_id, [sample])
+                SampleHistory(self.runtime.home).add(str(watched.node.node_id), [one])
+            worker.take_sample(sample)
+
+        while not watched.is_over:
+            try:
+                reaches = await asyncio.to_thread(self._reaches, watched)
+                count = sum(len(reach.workers) for reach in reaches)
+                every_s = EVERY_S if count <= MANY_WORKERS else EVERY_OF_MANY_S
+                watched.trouble = ""
+                watching = (
+                    watch_workers(reach, keep, every_s=every_s, count=FOR_EVER, again_s=AGAIN_S)
+                    for reach in reaches
+                )
+                await self._until_another_attempt(watched, asyncio.gather(*watching))
+            except TpuctlError as error:
+                watched.trouble = str(error)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _until_another_attempt(
+        self, watched: WatchedSlice, watching: asyncio.Future[list[list[str]]]
+    ) -> None:
+        """Wait for the watching to end, and end it when the job has other slices or none."""
+        attempt = watched.job.attempt if watched.job else None
+        try:
+            while not watching.done() and not watched.is_over:
+                await asyncio.wait([watching], timeout=AGAIN_S)
+                newest = watched.job.attempt if watched.job else None
+                if (newest and newest.number) != (attempt and attempt.number):
+                    return
+            if watching.done():
+                watched.trouble = "; ".join(line for lines in watching.result() for line in lines)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    def _reaches(self, watched: WatchedSlice) -> Sequence[WorkerReach]:
+        """The way to the workers of a job's slices, or of a node. Raises TpuctlError."""
+        runtime = self.runtime
+        if watched.job is not None:
+            store = runtime.store()
+            found = targets.job_target(
+                store, runtime.tpu, self.access, watched.name, runtime.now(), runtime.sleep
+            )
+            return found.reaches
+        assert watched.node is not None  # noqa: S101 -- a slice without a job is a node
+        node, access = worker_access.accessible_node(
+            runtime.tpu, self.access, watched.node.zone, watched.node.name, runtime.sleep
+        )
+        watched.node = node
+        return (WorkerReach(runtime.tpu, access, node, node.workers),)
+
+
+def watch(runtime: JobRuntime, access: Access, name: str | None) -> SliceWatch:
+    """What watches one job or node, or all: every job that runs, and without one every READY node.
+
+    Raises NotFoundError, UsageError when several open jobs have the name.
+    """
+    return SliceWatch(runtime, access, list(_named(runtime, name) if name else _all(runtime)))
+
+
+def _named(runtime: JobRuntime, name: str) -> list[WatchedSlice]:
+    try:
+        job = client.describe(runtime.store(), name)
+    except NotFoundError as error:
+        try:
+            node = lifecycle.find_anywhere(runtime.tpu, runtime.context.zone, name)
+        except NotFoundError:
+            text = f"there is no job and no node {name!r}"
+            raise NotFoundError(text, hint="run: tpuctl job list, or: tpuctl node list") from error
+        return [WatchedSlice(node.name, node=node)]
+    return [WatchedSlice(job.job_id, job, is_over=job.is_ended)]
+
+
+def _all(runtime: JobRuntime) -> list[WatchedSlice]:
+    jobs = [job for job in client.list_jobs(runtime.store()) if not job.is_ended]
+    if jobs:
+        return [WatchedSlice(job.job_id, job) for job in jobs]
+    listed, _unreachable = runtime.tpu.list_nodes("-")
+    ready = [each for each in listed if each.state == NodeState.READY]
+    return [
+        WatchedSlice(each.name, node=runtime.tpu.get_node(each.zone, each.name)) for each in ready
+    ]

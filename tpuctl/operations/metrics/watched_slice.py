@@ -1,0 +1,116 @@
+"""What is known of a job's slices, or of a node, while it is watched."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tpuctl.metrics.chip_state import DUTY_CYCLE
+from tpuctl.metrics.samples import Sample, device_values
+from tpuctl.models.job import JobRecord, Phase, WorkerReport
+from tpuctl.models.node import FREE_STATES, Node
+from tpuctl.operations.slices import cost, spending
+
+KEPT = 120
+"""Samples of a worker that are kept for its sparkline."""
+RATE_S = 15.0
+"""Steps are counted over this time."""
+
+
+@dataclass(slots=True)
+class WatchedWorker:
+    """What is known of one worker now, and of the last minutes."""
+
+    worker_id: int
+    report: WorkerReport | None = None
+    sample: Sample | None = None
+    kept_s: float = 0.0
+    """The time of the newest sample in the history of its node."""
+    duty_cycles: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    """When each step was first heard of."""
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether its agent has reported."""
+        return self.report is not None and self.report.phase != Phase.CONNECTING
+
+    @property
+    def step(self) -> int | None:
+        """The newest step that its program told."""
+        return self.report.step if self.report else None
+
+    def steps_per_s(self, now_s: float) -> float | None:
+        """How fast the steps came lately; None before the second one."""
+        recent = [each for each in self.steps if each[0] > now_s - RATE_S]
+        if len(recent) < 2:
+            return 0.0 if len(self.steps) > 1 else None
+        return (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0])
+
+    def take_report(self, report: WorkerReport, now_s: float) -> None:
+        """Note what its agent reports."""
+        self.report = report
+        if report.step is not None and (not self.steps or self.steps[-1][1] != report.step):
+            self.steps.append((now_s, report.step))
+
+    def take_sample(self, sample: Sample) -> None:
+        """Note what was measured."""
+        self.sample = sample
+        busy = device_values(sample, DUTY_CYCLE)
+        if busy:
+            self.duty_cycles.append(sum(busy) / len(busy))
+
+
+@dataclass(slots=True)
+class WatchedSlice:
+    """A job with the slices it has now, or a node by itself."""
+
+    name: str
+    job: JobRecord | None = None
+    node: Node | None = None
+    workers: dict[int, WatchedWorker] = field(default_factory=dict)
+    trouble: str = ""
+    """Why its workers cannot be measured."""
+    is_over: bool = False
+
+    @property
+    def accelerator_type(self) -> str:
+        """The type of its slices."""
+        about = self.job or self.node
+        return about.accelerator_type if about else ""
+
+    @property
+    def state(self) -> str:
+        """The state of the job, or of the node."""
+        return self.job.state if self.job else self.node.state if self.node else ""
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What it costs now; 0 while the job has no slice."""
+        if self.job is not None:
+            return spending.usd_per_hour(self.job) if spending.has_slice(self.job) else 0.0
+        if self.node is None or self.node.state in FREE_STATES:
+            return 0.0
+        node = self.node
+        return cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
+
+    def usd_so_far(self, now_s: float) -> float | None:
+        """What the job has cost."""
+        return spending.spending_of(self.job, now_s).usd if self.job else None
+
+    def worker(self, worker_id: int) -> WatchedWorker:
+        """A worker by its number, from now on known."""
+        return self.workers.setdefault(worker_id, WatchedWorker(worker_id))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every worker that it has has told something."""
+        attempt = self.job.attempt if self.job else None
+        if self.job is not None and (attempt is None or attempt.started_s is None):
+            return False
+        expected = self.node.worker_count if self.node else attempt.worker_count if attempt else 0
+        heard = [each for each in self.workers.values() if self.job is None or each.is_reporting]
+        return len(heard) >= expected and all(each.sample for each in heard)
+
+    @property
+    def known_workers(self) -> list[WatchedWorker]:
+        """Its workers in the order of their numbers."""
+        return [self.workers[number] for number in sorted(self.workers)]
