@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.markup import escape
+from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
@@ -67,6 +68,8 @@ class TopScreen(App[None]):
         self.mesh_metric = 0
         self.wanted = ""
         self.lines_shown = 0
+        self.sizes: dict[str, tuple[int, int]] = {}
+        """Lines and columns of each picture."""
 
     def compose(self) -> ComposeResult:
         """The widgets from top to bottom."""
@@ -108,7 +111,7 @@ class TopScreen(App[None]):
         """Show everything as it is now."""
         if self.screen is not self.screen_stack[0]:
             return  # a dialog is in front of it
-        self.query_one("#head", Static).update(self.head_text())
+        self.query_one("#head", Static).update(self.head_text(), layout=False)
         put_rows(self.query_one("#slices", DataTable), [self.slice_cells(s) for s in self.slices()])
         rows = self.rows()
         put_rows(self.query_one("#workers", DataTable), [worker_cells(row) for row in rows])
@@ -162,14 +165,21 @@ class TopScreen(App[None]):
         watched = self.chosen
         title = list(MESH_METRICS)[self.mesh_metric]
         if watched is None or not watched.workers:
-            self.query_one("#mesh", Static).update("")
-            self.query_one("#sparks", Static).update(escape(watched.trouble) if watched else "")
+            self.put_picture("#mesh", Text())
+            self.put_picture("#sparks", Text(watched.trouble if watched else ""))
             return
         kind = catalog.accelerator_type(watched.accelerator_type)
         shares = [chip_shares(row, MESH_METRICS[title]) for row in sorted(rows, key=worker_number)]
         picture = mesh.mesh_text(kind.topology, shares)
-        self.query_one("#mesh", Static).update(picture)
-        self.query_one("#sparks", Static).update("\n".join(spark_lines(watched, title)))
+        sparks = Text("\n".join(spark_lines(watched, title)))
+        self.put_picture("#mesh", picture)
+        self.put_picture("#sparks", sparks)
+
+    def put_picture(self, name: str, picture: Text) -> None:
+        """Draw a picture; the screen is laid out anew only where its size is another one."""
+        size = picture.plain.count("\n"), max(map(len, picture.plain.split("\n")))
+        is_same, self.sizes[name] = self.sizes.get(name) == size, size
+        self.query_one(name, Static).update(picture, layout=not is_same)
 
     def show_lines(self) -> None:
         """Write the lines of the log that are new."""
@@ -315,7 +325,7 @@ def spark_lines(watched: WatchedSlice, title: str) -> list[str]:
     if newest is None:
         lines.append("no worker has been measured yet")
     if watched.trouble:
-        lines.append(escape(watched.trouble))
+        lines.append(watched.trouble)
     return lines
 
 
@@ -329,4 +339,6 @@ def put_rows(table: DataTable[str], rows: Sequence[Sequence[str]]) -> None:
             continue
         for column, (old, new) in enumerate(zip(table.get_row_at(number), row, strict=True)):
             if old != new:
-                table.update_cell_at(Coordinate(number, column), new, update_width=True)
+                table.update_cell_at(
+                    Coordinate(number, column), new, update_width=len(new) > len(old)
+                )

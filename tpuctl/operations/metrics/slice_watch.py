@@ -61,6 +61,8 @@ class SliceWatch:
         for each in self.slices:
             if each.job is not None:
                 self._tasks.append(asyncio.create_task(self._follow(each)))
+            else:
+                self._tasks.append(asyncio.create_task(self._keep_samples(each)))
             self._tasks.append(asyncio.create_task(self._measure(each)))
 
     async def stop(self) -> list[TpuctlError]:
@@ -118,12 +120,7 @@ class SliceWatch:
         """Measure the workers of the slices that it has, for as long as it has some."""
 
         def keep(worker_id: int, sample: Sample) -> None:
-            worker = watched.worker(worker_id)
-            if watched.node is not None and sample.time_s >= worker.kept_s + KEEP_EVERY_S:
-                worker.kept_s = sample.time_s
-                one = WorkerSamples(0, worker_id, [sample])
-                SampleHistory(self.runtime.home).add(str(watched.node.node_id), [one])
-            worker.take_sample(sample)
+            watched.worker(worker_id).take_sample(sample)
 
         while not watched.is_over:
             try:
@@ -139,6 +136,18 @@ class SliceWatch:
             except TpuctlError as error:
                 watched.trouble = str(error)
             await asyncio.sleep(AGAIN_S)
+
+    async def _keep_samples(self, watched: WatchedSlice) -> None:
+        """Keep a sample of every worker of a node now and then: no job does it."""
+        history = SampleHistory(self.runtime.home)
+        while watched.node is not None:
+            await asyncio.sleep(KEEP_EVERY_S)
+            newest = [
+                WorkerSamples(0, worker.worker_id, [worker.sample])
+                for worker in watched.known_workers
+                if worker.sample is not None
+            ]
+            await asyncio.to_thread(history.add, str(watched.node.node_id), newest)
 
     async def _until_another_attempt(
         self, watched: WatchedSlice, watching: asyncio.Future[list[list[str]]]

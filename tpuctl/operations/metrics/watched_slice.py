@@ -22,8 +22,6 @@ class WatchedWorker:
     worker_id: int
     report: WorkerReport | None = None
     sample: Sample | None = None
-    kept_s: float = 0.0
-    """The time of the newest sample in the history of its node."""
     duty_cycles: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     """When each step was first heard of."""
