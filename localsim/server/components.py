@@ -124,8 +124,7 @@ def _environment(
     settings: Settings, hosts: IsolationChoice, chosen: Mapping[str, int]
 ) -> dict[str, str]:
     """The variables of programs on workers: where Google's names mean nothing, addresses."""
-    # What Google's storage client and gcsfs make a bucket in; with an emulator they ask nobody.
-    common = {"GOOGLE_CLOUD_PROJECT": PROJECT, "GCSFS_DEFAULT_PROJECT": PROJECT}
+    common = {"GOOGLE_CLOUD_PROJECT": PROJECT}
     if settings.python is not None:
         common["PATH"] = f"{settings.python.parent.resolve()}:{SYSTEM_PATH}"
     if hosts.vpc is not None:
@@ -133,6 +132,8 @@ def _environment(
     storage, others = (f"http://{LOOPBACK}:{chosen[name]}" for name in ("storage", "neighbours"))
     return {
         **common,
+        # What gcsfs makes a bucket in; with an emulator it does not ask the metadata server.
+        "GCSFS_DEFAULT_PROJECT": PROJECT,
         "STORAGE_EMULATOR_HOST": storage,
         "CLOUD_STORAGE_EMULATOR_ENDPOINT": storage,  # C++, which pyarrow uses
         "TENSORSTORE_GCS_HTTP_URL": storage,

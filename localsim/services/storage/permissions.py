@@ -20,6 +20,7 @@ from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
+_UNAUTHORIZED = 401
 
 _ASKED: Mapping[str, Sequence[str]] = {
     "storage.buckets.insert": ("storage.buckets.create",),
@@ -68,8 +69,14 @@ def permission_denied(email: str, permission: str) -> CloudError:
 
 
 def refusal(request: web.Request, error: CloudError) -> web.Response:
-    """The reply with a refusal, in the envelope of the API that was called."""
+    """The reply with a refusal, in the envelope of the API that was called.
+
+    The JSON API does not say what is wrong with a token: storage/docs/json_api/v1/status-codes,
+    authError. By these two words gcsfs knows a token that has expired, and tries again.
+    """
     status = HTTP_STATUS[error.code]
-    refused = StorageError(status, REASONS[status], error.message)
-    is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])
-    return xml_error_response(refused) if is_xml else error_response(refused)
+    if storage_xml.is_xml_path(request.raw_path.partition("?")[0]):
+        return xml_error_response(StorageError(status, REASONS[status], error.message))
+    has_token = "Authorization" in request.headers
+    message = "Invalid Credentials" if status == _UNAUTHORIZED and has_token else error.message
+    return error_response(StorageError(status, REASONS[status], message))

@@ -145,6 +145,21 @@ def test_storage_asks_for_a_token_in_its_own_words(cloud):
     assert "Permission 'storage.objects.list' denied on resource" in reply.text
 
 
+@pytest.mark.parametrize("given", ["Bearer ya29.forged", "Bearer "])
+def test_storage_calls_any_wrong_token_invalid_credentials(cloud, given):
+    reply = rest(cloud, "GET", "/storage/v1/b?project=local-project", given, base="storage")
+    assert (reply.status_code, reply.json()["error"]["message"]) == (401, "Invalid Credentials")
+    assert reply.json()["error"]["errors"] == [
+        {
+            "message": "Invalid Credentials",
+            "domain": "global",
+            "reason": "authError",
+            "locationType": "header",
+            "location": "Authorization",
+        }
+    ]
+
+
 def test_a_batch_is_no_way_around_the_permissions(cloud):
     path = "/storage/v1/b/local-bucket/o"
     own = f"Authorization: Bearer {token(cloud)}"

@@ -16,6 +16,7 @@ from localsim.cloud.objects.storage_model import StorageError, invalid
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _PLACES: Mapping[str, tuple[str, str]] = {
+    "authError": ("header", "Authorization"),
     "conditionNotMet": ("header", "If-Match"),
     "requestedRangeNotSatisfiable": ("header", "Range"),
 }
