@@ -30,12 +30,14 @@ RECEIVER = (
 )  # fmt: skip
 HOLDERS = ("tools.holders",)
 SAMPLER = (
-    *HOLDERS, "metrics.runtime_service", "metrics.host_probe", "metrics.chip_probe",
+    *HOLDERS, "metrics.runtime_service", "metrics.process_totals", "metrics.host_probe",
+    "metrics.chip_probe",
     "metrics.sampler",
 )  # fmt: skip
 """Measures a worker; the agent of a job has it too."""
 PROBE = (
-    *HOLDERS, "metrics.runtime_service", "metrics.host_probe", "metrics.chip_probe",
+    *HOLDERS, "metrics.runtime_service", "metrics.process_totals", "metrics.host_probe",
+    "metrics.chip_probe",
     "metrics.sampler", "metrics.probe",
 )  # fmt: skip
 """Prints what is measured."""

@@ -1,6 +1,7 @@
 """Measures the host of this worker: processor, memory, disk and network. Python 3.8.
 
-In a container the figures are the container's own, by cgroup v2; else those of the machine.
+In a container the figures are the container's own: by cgroup v2, or where that is not in sight by
+its processes. Else they are those of the machine.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+
+from tpuctl.agent.metrics import process_totals
+from tpuctl.agent.metrics.process_totals import ProcessTotals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ class HostProbe:
         self.proc = proc
         self.cgroup = cgroup
         self.place = place
+        self.processes = ProcessTotals(proc) if process_totals.is_in_container(proc) else None
+        """Only where no cgroup counts."""
         self.before: dict[str, float] = {}
         self.before_s = 0.0
 
@@ -48,22 +54,25 @@ class HostProbe:
 
     def rates(self, counters: dict[str, float], elapsed_s: float) -> Iterator[tuple[str, float]]:
         """Yield the rate of each counter that was there before; processors in percent of all."""
-        processors = len(os.sched_getaffinity(0)) if self.is_container else os.cpu_count() or 1
+        is_own = self.has_cgroup or self.processes is not None
+        processors = len(os.sched_getaffinity(0)) if is_own else os.cpu_count() or 1
         for name, count in counters.items():
             if name in self.before and elapsed_s > 0:
                 rate = max(0.0, count - self.before[name]) / elapsed_s
                 yield name, 100 * rate / processors if name == "host.cpu_percent" else rate
 
     @property
-    def is_container(self) -> bool:
+    def has_cgroup(self) -> bool:
         """Whether memory is counted by a cgroup: the root of a machine's cgroups has no count."""
         return os.path.exists(os.path.join(self.cgroup, "memory.current"))
 
     def busy_s(self) -> dict[str, float]:
         """Return the seconds that processors have been busy."""
-        if self.is_container:
+        if self.has_cgroup:
             busy_us = fields(self.text(self.cgroup, "cpu.stat"))["usage_usec"]
             return {"host.cpu_percent": busy_us / 1e6}
+        if self.processes is not None:
+            return {"host.cpu_percent": self.processes.busy_s()}
         # user, nice, system, idle, iowait, irq, softirq, steal (man 5 proc)
         ticks = [int(word) for word in self.text(self.proc, "stat").split("\n", 1)[0].split()[1:9]]
         return {"host.cpu_percent": (sum(ticks) - ticks[3] - ticks[4]) / TICKS_PER_S}
@@ -73,7 +82,9 @@ class HostProbe:
         kib = fields(self.text(self.proc, "meminfo").replace(":", ""))
         total = kib["MemTotal"] * 1024
         used = total - kib["MemAvailable"] * 1024
-        if self.is_container:
+        if not self.has_cgroup and self.processes is not None:
+            used = float(self.processes.memory_bytes())
+        if self.has_cgroup:
             used = float(self.text(self.cgroup, "memory.current"))
             with contextlib.suppress(OSError, KeyError):
                 used -= fields(self.text(self.cgroup, "memory.stat"))["inactive_file"]
@@ -95,11 +106,13 @@ class HostProbe:
     def disk_bytes(self) -> dict[str, float]:
         """Return the bytes read from and written to all disks."""
         read = written = 0.0
-        if self.is_container:
+        if self.has_cgroup:
             for line in self.text(self.cgroup, "io.stat").splitlines():
                 counts = dict(word.split("=") for word in line.split()[1:])
                 read += int(counts["rbytes"])
                 written += int(counts["wbytes"])
+        elif self.processes is not None:
+            read, written = map(float, self.processes.disk_bytes())
         else:
             for words in map(str.split, self.text(self.proc, "diskstats").splitlines()):
                 # A partition counts again what its disk has counted.

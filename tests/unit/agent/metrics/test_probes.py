@@ -1,5 +1,6 @@
 """What a worker measures of its host and its program, from files as the kernel writes them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,39 @@ def test_a_container_tells_its_own_figures(tmp_path, clock):
     assert second["host.cpu_percent"] == pytest.approx(50 / processors)
     assert second["host.disk_read_bytes_per_s"] == 100
     assert second["host.disk_written_bytes_per_s"] == 0
+
+
+def process(place: Path, pid: int, ticks: int, pages: int, read: int) -> None:
+    """The files of a process: half of its ticks are those of children that it waited for."""
+    stat = f"{pid} (a (b) c) S 1 1 1 0 -1 0 0 0 0 0 {ticks // 2} 0 {ticks // 2} 0 20 0 1 0"
+    write(
+        place / str(pid),
+        {
+            "stat": stat,
+            "statm": f"900 {pages + 7} 7 1 0 1 0",
+            "io": f"read_bytes: {read}\nwrite_bytes: 0\n",
+        },
+    )
+
+
+def test_a_container_without_its_cgroup_counts_its_processes(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(host_probe.process_totals, "is_in_container", lambda _proc: True)
+    proc = tmp_path / "proc"
+    write(proc, MACHINE)
+    process(proc, 1, ticks=100, pages=3, read=1000)
+    process(proc, 2, ticks=200, pages=4, read=5000)
+    probe = HostProbe(str(proc), str(tmp_path / "none"), str(tmp_path))
+    pages = host_probe.process_totals.PAGE_BYTES
+    assert probe.measure()["host.memory_used_bytes"] == 7 * pages
+    shutil.rmtree(proc / "2")  # it ended, and its parent has its time
+    process(proc, 1, ticks=1300, pages=3, read=1500)
+    process(proc, 3, ticks=0, pages=1, read=300)
+    second = probe.measure()
+    ticks_per_s = host_probe.process_totals.TICKS_PER_S
+    processors = len(host_probe.os.sched_getaffinity(0))
+    assert second["host.cpu_percent"] == pytest.approx(100 * 1000 / ticks_per_s / 10 / processors)
+    assert second["host.disk_read_bytes_per_s"] == 80
+    assert second["host.memory_used_bytes"] == 4 * pages
 
 
 def test_what_the_kernel_does_not_tell_is_missing(tmp_path, clock):
