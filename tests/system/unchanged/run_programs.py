@@ -4,8 +4,9 @@
 
 makes a virtual environment in SCRATCH for each program of programs.toml, runs it as a job in both
 isolation modes, and writes what came of it to docs/unchanged.json and docs/unchanged.md. A program
-of `python = "3.12"` needs `python3.12` on the path. Exit status 1 when a program fails of which
-that is not known.
+of `python = "3.12"` needs `python3.12` on the path; one with a `checkout` is run when that variable
+says where its repository is checked out. Exit status 1 when a program fails of which that is not
+known.
 """
 
 import base64
@@ -44,6 +45,9 @@ def main(scratch: str, *names: str) -> int:
     root.mkdir(parents=True, exist_ok=True)
     known, news = programs(), 0
     for name in names or known:
+        if known[name].checkout not in {"", *os.environ}:
+            print(f"{name}: not run, no {known[name].checkout}", flush=True)
+            continue
         python = environment(root / "environments" / name, known[name])
         found = {mode: run(root, name, known[name], mode, python) for mode in MODES}
         assert altered(python) == []
@@ -85,12 +89,16 @@ def run(root: Path, name: str, program: Program, mode: str, python: Path) -> str
         shutil.copytree(each, folder, dirs_exist_ok=True)
     if program.source:
         shutil.copytree(source(root / "sources", program), folder, dirs_exist_ok=True)
+    if program.checkout:
+        skipped = shutil.ignore_patterns(".git*")
+        shutil.copytree(os.environ[program.checkout], folder, dirs_exist_ok=True, ignore=skipped)
     (home / "scenario.yaml").write_text(SCENARIO)
     (folder / "job.yaml").write_text(yaml.safe_dump(job(name, program)), "utf-8")
     options = ("--isolation", mode, "--python", str(python), "--offline")
     tpuctl(home, "local", "up", *options, "--scenario", str(home / "scenario.yaml"))
     try:
-        code, log = tpuctl(home, "run", str(folder / "job.yaml"))
+        included = [word for path in program.include for word in ("--include", path)]
+        code, log = tpuctl(home, "run", str(folder / "job.yaml"), *included)
         is_right = code == 0 and re.search(program.shows, log) is not None
         if program.preempted_after and is_right:
             code, other = preempted(home, folder / "job.yaml", program.preempted_after)
@@ -138,6 +146,7 @@ def job(name: str, program: Program) -> dict[str, object]:
         "run": program.run,
         "envs": program.envs,
         "ray": program.ray,
+        **({"progress": program.progress} if program.progress else {}),
     }
 
 

@@ -27,7 +27,8 @@ tpuctl run job.yaml    # resources: {accelerators: TYPE}, workdir: ., and run: a
 No variable says where the simulator is. In `namespace` mode Google's names lead there; in `process`
 mode workers have [the variables](localsim.md#process-the-fallback) that programs read. *Unchanged*
 was checked: after the run, every installed file had the SHA-256 of its package's RECORD. A file of
-`run` that ends in `.py` only calls the program; it is in `tests/system/unchanged/programs`.
+`run` that ends in `.py` only calls the program; it is in `tests/system/unchanged/programs`. The
+tests of gcsfs are not on PyPI: they are those of its repository at the version's tag.
 
 `PYTHONPATH=tests python -m system.unchanged.run_programs SCRATCH [NAME...]` makes the environments,
 runs the programs and writes this page; without names that takes an hour.
@@ -51,6 +52,8 @@ class Program:
     zone: str = "us-west4-a"
     python: str = "3.11"
     ray: bool = False
+    progress: str | None = None
+    """The trainer whose steps the job shows."""
     preempted_after: str = ""
     """A pattern of log lines: it runs once more, and loses its slice after the first such line."""
     resumes: str = ""
@@ -59,6 +62,10 @@ class Program:
     """A pattern of log lines with `key` and `value`, which are the same in both runs."""
     source: str = ""
     """A folder of the first package's source distribution, which is the workdir."""
+    checkout: str = ""
+    """A variable with the directory of its repository's checkout, which is the workdir."""
+    include: list[str] = field(default_factory=list)
+    """Files of the workdir that a job takes along only when it is told to."""
     envs: dict[str, str] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
 
