@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from itertools import accumulate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ UNITS = {
 }  # fmt: skip
 """End of a name -> what its values are rounded to."""
 DIGITS = 6
+MALFORMED = (
+    ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 LARGEST_BYTES = 16 * 1024 * 1024
 """Of an unpacked document: what is larger was not packed here."""
 
@@ -81,22 +85,28 @@ def deltas(counts: Iterable[int | None]) -> Iterator[int | None]:
 def unpack(data: bytes) -> list[Sample]:
     """Return the samples of a packed document. Raises PackedSamplesError."""
     try:
-        document = json.loads(decompressed(data))
+        document = json.loads(decompressed(data), parse_constant=refuse_constant)
         if document["schema"] != SCHEMA:
             raise PackedSamplesError(f"its schema is {document['schema']}")
-        times = [whole / 1000 for whole in sums(document["times_ms"]) if whole is not None]
-        columns = {str(name): values(each) for name, each in document["columns"].items()}
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        times = [count / 1000 for count in sums(document["times_ms"]) if count is not None]
+        names = tuple(map(str, document["columns"]))
+        columns = [values(each) for each in document["columns"].values()]
+    except (zlib.error, *MALFORMED) as error:
         raise PackedSamplesError(str(error) or type(error).__name__) from error
-    if any(len(each) != len(times) for each in columns.values()):
+    if any(len(each) != len(times) for each in columns):
         raise PackedSamplesError("a column has another length than the times")
+    rows = zip(*columns, strict=True) if columns else ([] for _ in times)
     return [
-        {
-            "time_s": time_s,
-            "values": {name: each[row] for name, each in columns.items() if each[row] is not None},
-        }
-        for row, time_s in enumerate(times)
+        {"time_s": time_s, "values": without_missing(dict(zip(names, row, strict=True)))}
+        for time_s, row in zip(times, rows, strict=True)
     ]
+
+
+def without_missing(found: dict[str, float | None]) -> dict[str, float]:
+    """Return the values that are there."""
+    if None not in found.values():
+        return found  # type: ignore[return-value]
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def decompressed(data: bytes) -> bytes:
@@ -108,29 +118,41 @@ def decompressed(data: bytes) -> bytes:
     return text
 
 
+def refuse_constant(text: str) -> float:
+    """Refuse NaN and infinities, which JSON does not have."""
+    raise PackedSamplesError(f"{text} is not finite")
+
+
 def values(column: Mapping[str, Any]) -> list[float | None]:
     """Return the values of a column. Raises KeyError, TypeError, ValueError."""
     if "values" in column:
-        return [None if each is None else finite(each) for each in column["values"]]
-    unit = finite(column["unit"])
-    return [None if each is None else round(each * unit, 6) for each in sums(column["deltas"])]
+        return checked(column["values"])
+    unit = column["unit"]
+    if unit not in UNITS.values():
+        raise ValueError("its unit is none of ours")
+    counts = sums(column["deltas"])
+    if unit >= 1:
+        return [None if count is None else count * unit for count in counts]
+    parts = round(1 / unit)  # so that 3 of a tenth are 0.3
+    return [None if count is None else count / parts for count in counts]
 
 
-def finite(value: object) -> float:
-    """Return a finite number; raises TypeError or ValueError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r:.40} is no number")
-    if not math.isfinite(value):
-        raise ValueError(f"{value!r:.40} is not finite")
-    return float(value)
+def checked(numbers: Any) -> list[float | None]:
+    """Return a list of numbers and None; raises TypeError for anything else."""
+    if not isinstance(numbers, list) or not set(map(type, numbers)) <= {int, float, type(None)}:
+        raise TypeError("what should be numbers is none")
+    if math.inf in numbers or -math.inf in numbers:
+        raise PackedSamplesError("a number is not finite")
+    return numbers
 
 
-def sums(differences: Iterable[object]) -> Iterator[int | None]:
-    """Yield each number from the differences. Raises TypeError, ValueError."""
-    total = 0
+def sums(differences: Any) -> list[float | None]:
+    """Return each number from the differences. Raises TypeError."""
+    if None not in checked(differences):
+        return list(accumulate(differences))
+    total: float = 0
+    found: list[float | None] = []
     for difference in differences:
-        if difference is None:
-            yield None
-        else:
-            total += int(finite(difference))
-            yield total
+        total += difference or 0
+        found.append(None if difference is None else total)
+    return found

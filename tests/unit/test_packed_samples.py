@@ -60,6 +60,8 @@ def packed(**changes) -> bytes:
         packed(columns={"a": {"values": [True]}}), packed(columns={"a": {"values": [1, 2]}}),
         packed(columns={"a": {"unit": "x", "deltas": [1]}}), packed(columns={"a": {}}),
         packed(columns={"a": {"values": [float("inf")]}}),
+        zlib.compress(b'{"schema": 1, "times_ms": [1], "columns": {"a": {"values": [1e999]}}}'),
+        packed(columns={"a": {"unit": 0.1, "deltas": [10**400]}}), packed(times_ms=[10**400]),
         zlib.compress(b" " * (17 * 1024 * 1024)),
     ],
 )  # fmt: skip

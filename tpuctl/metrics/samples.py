@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -49,6 +50,7 @@ def choose(
         yield WorkerSamples(attempt, worker_id, [sample for sample in chosen if sample.values])
 
 
+@lru_cache(maxsize=4096)
 def names_metric(pattern: str, name: str) -> bool:
     """Whether a pattern such as `loss`, `hbm_*` or `chip.held` names a metric."""
     whole = name.partition("/")[0]
@@ -67,9 +69,9 @@ def device_values(sample: Sample, name: str) -> list[float]:
 
 
 def _only(sample: Sample, patterns: Sequence[str]) -> Sample:
-    values = {
-        name: value
+    named = (
+        (name, value)
         for name, value in sample.values.items()
         if any(names_metric(pattern, name) for pattern in patterns)
-    }
-    return Sample(sample.time_s, values)
+    )
+    return Sample(sample.time_s, dict(named))
