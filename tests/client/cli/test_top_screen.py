@@ -15,11 +15,15 @@ from tpuctl.cli.top.screen import TopScreen
 from tpuctl.metrics.samples import Sample
 from tpuctl.models.job import AttemptState, JobState, WorkerReport
 from tpuctl.models.job_log import LogLine
+from tpuctl.models.node import Node
 from tpuctl.operations.metrics.slice_watch import SliceWatch
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 
 GIB = 2**30
 NOW_S = T + 3600
+
+
+NODE = Node("n1", "us-west4-a", 4711, "v5litepod-16", "v2-alpha", "READY", "spot", T)
 
 
 class Standing(SliceWatch):
@@ -159,6 +163,18 @@ def test_help_the_log_and_a_question_stand_in_front(play, monkeypatch):
         await press("x", "y")
         assert asked == ["digits-1"]
 
+    play(story)
+
+
+def test_ctrl_c_leaves_and_a_slice_that_is_gone_costs_nothing(play, watched):
+    async def story(app, press):
+        watched.is_over = True
+        app.refresh_all()
+        assert "0.00 USD/h" in text(app, "#head")
+        await press("ctrl+c")
+        assert app.return_value is True
+
+    watched.job, watched.node = None, NODE
     play(story)
 
 

@@ -41,8 +41,11 @@ SMALLEST = (60, 15)
 """Columns and lines, below which nothing can be read."""
 
 
-class TopScreen(App[None]):
-    """Slices, the workers of the chosen one, its mesh, sparklines and the merged log."""
+class TopScreen(App[bool]):
+    """Slices, the workers of the chosen one, its mesh, sparklines and the merged log.
+
+    Its result is True when Ctrl-C has ended it.
+    """
 
     CSS_PATH = "top.tcss"
     TITLE = "tpuctl top"
@@ -58,6 +61,7 @@ class TopScreen(App[None]):
         Binding("e", "shell", "shell"),
         Binding("x", "cancel", "cancel"),
         Binding("escape", "all", show=False),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]
 
     def __init__(self, runtime: Runtime, watching: SliceWatch) -> None:
@@ -191,6 +195,10 @@ class TopScreen(App[None]):
             log.write(printable(f"{several}[{line.attempt}-{line.worker_id}] {line.text}"))
 
     # ------------------------------------------------------------------ what keys do
+
+    def action_interrupt(self) -> None:
+        """Leave, as any command does on Ctrl-C."""
+        self.exit(result=True)
 
     def action_sort(self) -> None:
         """Sort the workers by the next column."""

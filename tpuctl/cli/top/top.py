@@ -27,12 +27,21 @@ def top(
         runtime.output.items([], DOCUMENT if runtime.output.is_document else TABLE)
         return
     watching = watch(runtime, runtime.access, name)
-    if once or not runtime.output.is_screen:
+    if not watching.slices:
+        runtime.output.note(
+            "no job runs and no node is READY: tpuctl job list, or: tpuctl node list"
+        )
+    if once or not runtime.output.is_screen or not watching.slices:
         asyncio.run(_print_once(runtime, watching))
         return
+    from tpuctl.cli.shell import job_notices
     from tpuctl.cli.top.screen import TopScreen
 
-    TopScreen(runtime, watching).run()
+    if TopScreen(runtime, watching).run():
+        for each in watching.slices:
+            if each.job is not None:
+                job_notices.add_cancel_note(runtime, each.job)
+        raise KeyboardInterrupt
 
 
 async def _print_once(runtime: Runtime, watching: SliceWatch) -> None:

@@ -118,7 +118,7 @@ TABLE: Columns[WorkerRow] = {
     "name": lambda row: row.watched.name,
     **attributes(worker="worker.worker_id"),
     "state": state_of,
-    "chips": lambda row: chips_text(row.use) if row.use else None,
+    "chips": lambda row: chips_text(row.use) if row.use else "not measured yet",
     "hbm": _used_text("hbm"),
     "cpu": _cpu_text,
     "memory": _used_text("memory"),

@@ -39,6 +39,7 @@ RECENT_S = 60.0
 """Of the log, before the watching began."""
 REPORT_TIMEOUT_S = 5.0
 POLL_S = 0.1
+NODE_EVERY_S = 5.0
 KEEP_EVERY_S = 10.0
 """Of the samples of a node without a job, as often as an agent takes one."""
 
@@ -62,6 +63,7 @@ class SliceWatch:
             if each.job is not None:
                 self._tasks.append(asyncio.create_task(self._follow(each)))
             else:
+                self._tasks.append(asyncio.create_task(self._observe_node(each)))
                 self._tasks.append(asyncio.create_task(self._keep_samples(each)))
             self._tasks.append(asyncio.create_task(self._measure(each)))
 
@@ -100,15 +102,19 @@ class SliceWatch:
 
         wanted = LogFilter(since_s=self.runtime.now() - RECENT_S)
         clocks, backends = SYSTEM_CLOCKS, self.runtime.outside
-        async for item in follow(
-            backends, watched.name, clocks=clocks, wanted=wanted, on_report=keep
-        ):
-            if isinstance(item, JobRecord):
-                self._take_record(watched, item)
-            else:
-                self.lines.append((watched.name, item))
-                self.line_count += 1
-        watched.is_over = True
+        try:
+            async for item in follow(
+                backends, watched.name, clocks=clocks, wanted=wanted, on_report=keep
+            ):
+                if isinstance(item, JobRecord):
+                    self._take_record(watched, item)
+                else:
+                    self.lines.append((watched.name, item))
+                    self.line_count += 1
+            watched.is_over = True
+        except TpuctlError as error:
+            watched.trouble = f"its log cannot be followed: {error}"
+            raise
 
     def _take_record(self, watched: WatchedSlice, record: JobRecord) -> None:
         before = watched.job.attempt.number if watched.job and watched.job.attempt else 0
@@ -125,8 +131,9 @@ class SliceWatch:
         while not watched.is_over:
             try:
                 reaches = await asyncio.to_thread(self._reaches, watched)
-                count = sum(len(reach.workers) for reach in reaches)
-                every_s = EVERY_S if count <= MANY_WORKERS else EVERY_OF_MANY_S
+                numbers = [r.first + each.worker_id for r in reaches for each in r.workers]
+                known = [watched.worker(number) for number in numbers]
+                every_s = EVERY_S if len(known) <= MANY_WORKERS else EVERY_OF_MANY_S
                 watched.trouble = ""
                 watching = (
                     watch_workers(reach, keep, every_s=every_s, count=FOR_EVER, again_s=AGAIN_S)
@@ -137,10 +144,24 @@ class SliceWatch:
                 watched.trouble = str(error)
             await asyncio.sleep(AGAIN_S)
 
+    async def _observe_node(self, watched: WatchedSlice) -> None:
+        """Keep the state of a node up to date until it is gone."""
+        tpu, node = self.runtime.tpu, watched.node
+        while node is not None:
+            await asyncio.sleep(NODE_EVERY_S)
+            try:
+                node = await asyncio.to_thread(tpu.get_node, node.zone, node.name)
+                watched.node = node
+            except NotFoundError:
+                watched.trouble, watched.is_over = "it was deleted", True
+                return
+            except TpuctlError as error:
+                watched.trouble = str(error)
+
     async def _keep_samples(self, watched: WatchedSlice) -> None:
         """Keep a sample of every worker of a node now and then: no job does it."""
         history = SampleHistory(self.runtime.home)
-        while watched.node is not None:
+        while watched.node is not None and not watched.is_over:
             await asyncio.sleep(KEEP_EVERY_S)
             newest = [
                 WorkerSamples(0, worker.worker_id, [worker.sample])
@@ -158,7 +179,8 @@ class SliceWatch:
             while not watching.done() and not watched.is_over:
                 await asyncio.wait([watching], timeout=AGAIN_S)
                 newest = watched.job.attempt if watched.job else None
-                if (newest and newest.number) != (attempt and attempt.number):
+                is_ready = watched.node is None or watched.node.state == NodeState.READY
+                if (newest and newest.number) != (attempt and attempt.number) or not is_ready:
                     return
             if watching.done():
                 watched.trouble = "; ".join(line for lines in watching.result() for line in lines)

@@ -11,6 +11,8 @@ from tpuctl.operations.slices import cost, spending
 
 KEPT = 120
 """Samples of a worker that are kept for its sparkline."""
+GONE = "DELETED"
+"""What is shown of a node that the API does not know any more."""
 RATE_S = 15.0
 """Steps are counted over this time."""
 
@@ -78,14 +80,16 @@ class WatchedSlice:
     @property
     def state(self) -> str:
         """The state of the job, or of the node."""
-        return self.job.state if self.job else self.node.state if self.node else ""
+        if self.job is not None or self.node is None:
+            return self.job.state if self.job else ""
+        return GONE if self.is_over else self.node.state
 
     @property
     def usd_per_hour(self) -> float | None:
         """What it costs now; 0 while the job has no slice."""
         if self.job is not None:
             return spending.usd_per_hour(self.job) if spending.has_slice(self.job) else 0.0
-        if self.node is None or self.node.state in FREE_STATES:
+        if self.node is None or self.is_over or self.node.state in FREE_STATES:
             return 0.0
         node = self.node
         return cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
