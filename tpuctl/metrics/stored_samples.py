@@ -23,9 +23,14 @@ class StoredSamples:
     damaged: list[str] = field(default_factory=list)
 
 
-def read_stored(store: Store, prefix: str, since_s: float = 0.0) -> StoredSamples:
-    """Read the samples below `metrics/` of a job; objects with older ones alone are left out."""
-    wanted = list(_newer(_parts(store, prefix), since_s))
+def read_stored(
+    store: Store, prefix: str, since_s: float = 0.0, attempt: int | None = None
+) -> StoredSamples:
+    """Read the samples below `metrics/` of a job, or of one attempt.
+
+    Objects with older samples alone are left out.
+    """
+    wanted = list(_newer(_parts(store, prefix, attempt), since_s))
     found = StoredSamples()
 
     def read(part: tuple[int, int, Entry]) -> WorkerSamples | None:
@@ -44,10 +49,12 @@ def read_stored(store: Store, prefix: str, since_s: float = 0.0) -> StoredSample
     return found
 
 
-def _parts(store: Store, prefix: str) -> dict[tuple[int, int], list[tuple[float, Entry]]]:
+def _parts(
+    store: Store, prefix: str, attempt: int | None
+) -> dict[tuple[int, int], list[tuple[float, Entry]]]:
     """The objects of every worker of every attempt, each with the time of its first sample."""
     found: dict[tuple[int, int], list[tuple[float, Entry]]] = {}
-    for entry in store.list(prefix):
+    for entry in store.list(prefix if attempt is None else f"{prefix}a{attempt}/"):
         if parts := PART.fullmatch(entry.key.removeprefix(prefix)):  # else it is somebody else's
             source = int(parts[1]), int(parts[2])
             found.setdefault(source, []).append((int(parts[3]) / 1000, entry))

@@ -1,4 +1,4 @@
-"""One grammar for durations (`90s`, `20m`, `24h`, `7d`)."""
+"""One grammar for durations (`90s`, `20m`, `24h`, `7d`), and one short text for people (`20 m`)."""
 
 import re
 
@@ -19,3 +19,11 @@ def parse_duration(text: str) -> float:
     if seconds > LONGEST_S:
         raise UsageError(f"{text[:40]!r} is too long", hint="give a hundred years at most")
     return seconds
+
+
+def age(seconds: float) -> str:
+    """A duration in seconds as text for people: `45 s`, `3 m`, `2 h`, `5 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"

@@ -94,6 +94,27 @@ def test_a_worker_with_a_full_disk_does_not_pass(gang):
     assert (failed.outcome, failed.first_worker) == ("failed", 1), failed.reason
 
 
+OF_THIS_MACHINE = {"memory-full", "disk-full"}
+"""Findings that a worker may have because the machine of the tests has them."""
+
+
+@pytest.mark.parametrize(
+    ("name", "finding"),
+    [("kills-itself", "killed"), ("others-first", "failed"), ("full", "disk-full")],
+)
+def test_what_made_a_job_fail_is_explained(gang, name, finding):
+    gang.until(name, lambda job: has_ended(job, 1))
+    shown = gang.tpuctl("explain", gang.jobs[name], "-o", "json")
+    assert shown.code == 0, shown.err
+    assert [each["workers"] for each in shown.json if each["name"] == finding] == [[1]], shown.json
+
+
+def test_a_job_that_went_well_has_no_finding(gang):
+    gang.until("late", lambda job: job.is_ended)
+    shown = gang.tpuctl("explain", gang.jobs["late"], "-o", "json")
+    assert [each for each in shown.json if each["name"] not in OF_THIS_MACHINE] == []
+
+
 def test_nobody_starts_before_everybody_is_prepared(gang):
     assert gang.tpuctl("job", "wait", gang.jobs["late"]).code == 0
     lines = gang.lines("late")

@@ -1,10 +1,12 @@
 """`tpuctl job describe` for people: what is wrong comes first, and what to type is on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tpuctl.cli.explain import line_of
 from tpuctl.cli.job.details import deadman_proof, first_failure, last_step, newest_gang
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, age
+from tpuctl.metrics.findings.state_rules import PLAIN_FAILURE
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import (
@@ -15,21 +17,31 @@ from tpuctl.operations.jobs.queries import (
     worker_text,
 )
 from tpuctl.operations.jobs.supervision import supervisor_command
+from tpuctl.operations.metrics.explain import Explanation
 from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12
 OTHERS_SHOWN = 12
 
 
-def job_view(found: JobDetails) -> DetailView:
-    """The detail view of a job for people."""
+def job_view(
+    found: JobDetails, wrong: Explanation, typed: Callable[[str], str] = str
+) -> DetailView:
+    """The detail view of a job for people; `typed` adds --context to commands."""
     job = found.job
     attempts = DetailBlock("attempts", [_attempt(found, attempt) for attempt in job.attempts])
     return DetailView(
         heading=job.job_id,
         state=job.state,
         fields=[(label, text) for label, text in _fields(found) if text],
-        blocks=[*_trouble(job), attempts, _others(job), _workers(job), _events(found)],
+        blocks=[
+            *_trouble(job),
+            _findings(found, wrong, typed),
+            attempts,
+            _others(job),
+            _workers(job),
+            _events(found),
+        ],
     )
 
 
@@ -142,6 +154,15 @@ def _trouble(job: JobRecord) -> list[DetailBlock]:
     attempt, bad = found
     lines = bad.last_lines or ("(nothing that it printed is known)",)
     return [DetailBlock(_title(job, attempt, bad), [(line,) for line in lines])]
+
+
+def _findings(found: JobDetails, wrong: Explanation, typed: Callable[[str], str]) -> DetailBlock:
+    """A block with what is wrong, but for the failure that the view begins with."""
+    lines = [(typed(line_of(each)),) for each in wrong.findings if each.name != PLAIN_FAILURE]
+    until = ""
+    if wrong.measured_s is not None and not found.job.is_ended:
+        until = f", by samples until {age(found.now_s - wrong.measured_s)} ago"
+    return DetailBlock(f"what is wrong{until}", lines)
 
 
 def _title(job: JobRecord, attempt: Attempt, bad: WorkerReport) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tpuctl.cli.explain import FINDING
 from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import (
     Columns,
@@ -15,6 +16,7 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
+from tpuctl.metrics.findings.observation import Finding
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
@@ -116,8 +118,8 @@ def deadman_proof(job: JobRecord) -> SwitchProof | None:
     return next((each.switch for each in attempt.workers if each.switch), None) if attempt else None
 
 
-def job_document(found: JobDetails) -> dict[str, Any]:
-    """Everything known about a job as a JSON object. Keys are public."""
+def job_document(found: JobDetails, wrong: Sequence[Finding]) -> dict[str, Any]:
+    """Everything known about a job, and what is wrong with it, as JSON. Keys are public."""
     job, spent, newest = found.job, found.spent, found.job.attempt
     proof = deadman_proof(job)
     bad = first_failure(job)
@@ -142,4 +144,5 @@ def job_document(found: JobDetails) -> dict[str, Any]:
         "logs": found.logs,
         "stacks": found.stacks,
         "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
+        "findings": [values_of(each, FINDING) for each in wrong],
     }

@@ -59,12 +59,15 @@ def describe(runtime: Runtime, name: JobName) -> None:
     """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
     from tpuctl.cli.job import describe_view
     from tpuctl.cli.shell import detail_view
+    from tpuctl.operations.metrics import explain
 
     details = job_notices.result_of(runtime, queries.load_details(runtime, name))
+    wrong = explain.explain_stored(runtime, details.job)
     if runtime.output.is_table:
-        detail_view.print_details(runtime.output, describe_view.job_view(details))
+        view = describe_view.job_view(details, wrong, runtime.output.typed)
+        detail_view.print_details(runtime.output, view)
     else:
-        runtime.output.fields(job_document(details))
+        runtime.output.fields(job_document(details, wrong.findings))
     job_notices.show_supervision(runtime, supervision.check_supervised(runtime, [details.job]))
 
 

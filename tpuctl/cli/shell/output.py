@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from tpuctl.cli.shell.options import Format, Shared
 from tpuctl.errors import TpuctlError
+from tpuctl.models.duration import age as age
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,8 +24,8 @@ _AT_ONCE = 1000
 _PROSE = ("why", "error")
 """Columns that are broken into lines rather than cut, so that the others keep their width."""
 _COMMAND = re.compile(
-    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|sweep|history|supervisor|data|checkpoint)"
-    r"\b)"
+    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|sweep|history|supervisor|data|"
+    r"checkpoint)\b)"
 )
 """Those that a context makes a difference to."""
 _TWO = tuple(f"{number:02}" for number in range(60))
@@ -278,14 +279,6 @@ STATE_STYLES = {
     **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), "yellow"),
     **dict.fromkeys(("UNSEALED", "UNVERIFIED", "PARTIAL"), "yellow"),
 }
-
-
-def age(seconds: float) -> str:
-    """A duration in seconds as text for people: `45 s`, `3 m`, `2 h`, `5 d`."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0, seconds):.0f} s"
 
 
 @cache

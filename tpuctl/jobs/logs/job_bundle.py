@@ -24,7 +24,6 @@ from pathlib import Path
 
 from tpuctl.errors import ConflictError, LocalIOError, NotFoundError, TpuctlError
 from tpuctl.jobs.logs import segments
-from tpuctl.jobs.logs.log_lines import LineAssembler
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.workers import protocol
 from tpuctl.models.job import Attempt, JobRecord
@@ -125,13 +124,10 @@ def _collect_worker(
 def _last_lines(store: Store, found: Bundle, entries: list[Entry]) -> bytes | None:
     if not entries:
         return None
-    end = max(segments.start_of(entry) + entry.size_bytes for entry in entries)
-    begin = max(0, end - LAST_BYTES)
-    log = LineAssembler(0, 0, end=begin)
-    lines = []
+    lines: list[str] = []
     with found.note_unread(entries[-1].key):
-        for offset, data in segments.pieces(store, entries, begin):
-            lines += [_format_line(line.time_s, line.text) for line in log.take(offset, data)]
+        for line in segments.tail_lines(store, entries, LAST_BYTES):
+            lines.append(_format_line(line.time_s, line.text))
     return _lines(lines)
 
 

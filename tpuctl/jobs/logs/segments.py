@@ -69,6 +69,15 @@ def pieces(store: Store, entries: Iterable[Entry], start: int) -> Iterator[tuple
             start = until
 
 
+def tail_lines(store: Store, entries: Iterable[Entry], most_bytes: int) -> Iterator[LogLine]:
+    """The whole lines in the last so many bytes of one worker's log."""
+    segments = list(entries)
+    end = max((start_of(entry) + entry.size_bytes for entry in segments), default=0)
+    log = LineAssembler(0, 0, end=max(0, end - most_bytes))
+    for offset, data in pieces(store, segments, log.end):
+        yield from log.take(offset, data)
+
+
 def _lines(
     store: Store, entries: list[Entry], log: LineAssembler, since_s: float
 ) -> Iterator[LogLine]:

@@ -27,7 +27,7 @@ KEYS = [
     "id", "state", "attempts", "step", "accelerator_type", "zone", "submitted", "usd_per_hour",
     "why", "owner", "usd_so_far", "ended", "attempt_list", "name", "command", "supervisor",
     "cancel_requested", "zones", "provisioning", "slices", "first_worker", "workers", "switch",
-    "slice_hours", "price_as_of", "budget", "secrets", "logs", "stacks", "events",
+    "slice_hours", "price_as_of", "budget", "secrets", "logs", "stacks", "events", "findings",
 ]  # fmt: skip
 ATTEMPT_KEYS = [
     "number", "node", "outcome", "resume_step", "last_step", "reason", "state", "zone", "nodes",

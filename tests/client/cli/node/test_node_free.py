@@ -3,12 +3,15 @@
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from client.cli.node.four_workers import on_workers
 from client.cli.requests.own_slice import own_slice
+from tpuctl.metrics.sample_history import SampleHistory
+from tpuctl.metrics.samples import Sample, WorkerSamples
 from tpuctl.operations.workers import chip_holders
 
 HOLD = """
@@ -148,3 +151,41 @@ def test_metrics_say_that_chips_are_held_though_no_program_is_loaded(shared, hol
     kept = shared("node", "metrics", "n1", "--worker", "1", "--since", "1h", "-o", "json").json
     assert [each["worker"] for each in kept] == [1, 1]
     assert [each["values"]["chip.held"] for each in kept] == [1.0, 1.0]
+
+
+def remember(tpuctl, minutes: int, *held: float) -> None:
+    """What was measured on the four workers of n1 every minute until now, and nothing else."""
+    node = tpuctl("node", "describe", "n1", "-o", "json").json["id"]
+    (tpuctl.home / "metrics.sqlite").unlink(missing_ok=True)
+    times_s = [time.time() - 60 * minute for minute in range(minutes, 0, -1)]
+    SampleHistory(tpuctl.home).add(
+        node,
+        [
+            WorkerSamples(0, worker, [Sample(time_s, {"chip.held": state}) for time_s in times_s])
+            for worker, state in enumerate(held)
+        ],
+    )
+
+
+def explained(tpuctl, name: str) -> list[str]:
+    """The lines of what is wrong with n1, of findings that this machine's disk has no part in."""
+    shown = tpuctl("explain", "n1")
+    assert (shown.code, shown.err) == (0, "")
+    return [line for line in shown.out.splitlines() if name in line]
+
+
+def test_explain_says_that_nobody_uses_a_node_and_what_it_costs(shared):
+    remember(shared, 12, 0.0, 0.0, 0.0, 0.0)
+    assert explained(shared, "nobody") == [
+        "nobody uses the chips of node n1, and it costs 19.20 USD/h (no process has held them for "
+        "12 m, limit 10 m); run: tpuctl node delete n1"
+    ]
+
+
+def test_explain_names_the_process_that_holds_chips_without_a_program(shared, hold):
+    train = hold(1, "train")
+    remember(shared, 7, 0.0, 1.0, 0.0, 0.0)
+    (line,) = explained(shared, "holds")
+    start = "a process holds the chips of worker 1, but has no program loaded (held for 7 m, limit "
+    assert line.startswith(f"{start}5 m; pid {train.pid} of ")
+    assert line.endswith("hold.py train); run: tpuctl node free n1 --worker 1")

@@ -1,0 +1,29 @@
+"""The rules in the order in which their findings are shown: what stops a job comes first."""
+
+from collections.abc import Callable, Iterator
+
+from tpuctl.metrics.findings import chip_rules, host_rules, peer_rules, state_rules
+from tpuctl.metrics.findings.observation import Finding, Observation
+
+Rule = Callable[[Observation], Iterator[Finding]]
+"""Says what it finds; silent where what it looks at was not measured."""
+RULES: tuple[Rule, ...] = (
+    state_rules.node_state,
+    state_rules.failed,
+    state_rules.hung,
+    host_rules.silent,
+    chip_rules.held,
+    chip_rules.idle,
+    host_rules.memory,
+    host_rules.disk,
+    chip_rules.chip_memory,
+    peer_rules.straggler,
+    chip_rules.input_bound,
+    peer_rules.network,
+    host_rules.clock,
+)
+
+
+def findings(seen: Observation) -> list[Finding]:
+    """Everything that is wrong with a job or a node."""
+    return [found for rule in RULES for found in rule(seen)]
