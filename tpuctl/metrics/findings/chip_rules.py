@@ -13,6 +13,8 @@ IDLE_S = 600.0
 HELD_S = 300.0
 """For so long JAX waits for the other hosts of its slice before it gives up (the default
 `initialization_timeout` of jax.distributed.initialize): no program loads for longer."""
+COMPILING_S = 1800.0
+"""The same for the program of a job, which may compile: chosen, as long as no compilation takes."""
 HBM_SHARE = 0.95
 """XLA reserves a thirtieth for itself: 530 MB of 15.5 GB, as its report of memory in
 github.com/LargeWorldModel/LWM/issues/60 says."""
@@ -26,6 +28,7 @@ GIB = 2**30
 
 def idle(seen: Observation) -> Iterator[Finding]:
     """Chips that are paid for and that nobody has held for ten minutes."""
+    yield from _kept_slice(seen)
     if not seen.is_working or seen.is_used:
         return
     free = {
@@ -65,6 +68,21 @@ def _idle_node(seen: Observation, free: dict[int, float]) -> Iterator[Finding]:
     yield Finding("idle", (), sentence, evidence, f"tpuctl node delete {node.name}")
 
 
+def _kept_slice(seen: Observation) -> Iterator[Finding]:
+    """The slice of a job that ended ten minutes ago, and has kept it."""
+    job = seen.job
+    if job is None or job.ended_s is None or seen.now_s - job.ended_s < IDLE_S:
+        return
+    if seen.kept_nodes:
+        price = _price_text(seen, "it costs")
+        yield Finding(
+            "idle", (), f"the slice of the job is still there{price}",
+            f"the job ended {age(seen.now_s - job.ended_s)} ago, limit {age(IDLE_S)}; "
+            f"teardown is {job.spec.teardown}",
+            f"tpuctl node delete {seen.kept_nodes[0]}",
+        )  # fmt: skip
+
+
 def _price_text(seen: Observation, subject: str) -> str:
     return "" if seen.usd_per_hour is None else f", and {subject} {seen.usd_per_hour:.2f} USD/h"
 
@@ -74,18 +92,20 @@ def held(seen: Observation) -> Iterator[Finding]:
     if not seen.is_working:
         return
     for each in seen.series:
-        since_s = windows.state_since(each, ChipState.HELD)
-        if since_s is None or windows.had_other_state(each, ChipState.HELD, HELD_S):
-            continue
         users = seen.holders.get(each.worker_id, ())
+        is_job = seen.job is not None or any(user.job for user in users)
+        limit_s = COMPILING_S if is_job else HELD_S
+        since_s = windows.state_since(each, ChipState.HELD)
+        if since_s is None or windows.had_other_state(each, ChipState.HELD, limit_s):
+            continue
         known_s = max([since_s, *(seen.now_s - user.since_s for user in users)])
-        if known_s >= HELD_S:
+        if known_s >= limit_s:
             text = "".join(f"; {user.text}" for user in users)
             node, number = seen.node_of(each.worker_id)
             yield Finding(
                 "held", (each.worker_id,),
                 f"a process holds the chips of worker {each.worker_id}, but has no program loaded",
-                f"held for {age(known_s)}, limit {age(HELD_S)}{text}",
+                f"held for {age(known_s)}, limit {age(limit_s)}{text}",
                 f"tpuctl node free {node} --worker {number}",
             )  # fmt: skip
 

@@ -7,6 +7,7 @@ from tpuctl.metrics.findings.observation import Finding, Observation, who
 from tpuctl.metrics.findings.windows import Fullness
 from tpuctl.metrics.samples import WorkerSamples
 from tpuctl.models.duration import age
+from tpuctl.models.job import Phase
 
 MEMORY = ("host.memory_used_bytes", "host.memory_total_bytes")
 DISK = ("host.disk_used_bytes", "host.disk_total_bytes")
@@ -101,7 +102,7 @@ def clock(seen: Observation) -> Iterator[Finding]:
 
 
 def silent(seen: Observation) -> Iterator[Finding]:
-    """A worker that does not answer, or that has told nothing new for a minute."""
+    """A worker that does not answer, or has told nothing for a minute though it has not ended."""
     if not seen.is_live or not seen.is_working:
         return
     for worker_id, why in seen.unreached.items():
@@ -115,8 +116,10 @@ def silent(seen: Observation) -> Iterator[Finding]:
         unmeasured_s = seen.now_s - seen.attempt.started_s
         expected = range(seen.attempt.worker_count)
         quiet |= {worker_id: unmeasured_s for worker_id in expected if worker_id not in quiet}
+    reports = seen.attempt.workers if seen.attempt else ()
+    ended = {report.worker_id for report in reports if report.phase == Phase.ENDED}
     for worker_id, quiet_s in sorted(quiet.items()):
-        if quiet_s >= SILENT_S and worker_id not in seen.unreached:
+        if quiet_s >= SILENT_S and worker_id not in ended and worker_id not in seen.unreached:
             node, _ = seen.node_of(worker_id)
             yield Finding(
                 "silent", (worker_id,), f"worker {worker_id} tells nothing any more",

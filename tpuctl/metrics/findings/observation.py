@@ -35,6 +35,8 @@ class ChipUser(NamedTuple):
     text: str
     """Such as `pid 4711 of root: python3 train.py`."""
     since_s: float
+    job: str = ""
+    """The job that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Observation:
     usd_per_hour: float | None = None
     is_used: bool | None = None
     """Whether an open job has the node; None: not known."""
+    kept_nodes: Sequence[str] = ()
+    """READY nodes that an ended job has requested for itself and not deleted."""
     holders: Mapping[int, Sequence[ChipUser]] = field(default_factory=dict)
     unreached: Mapping[int, str] = field(default_factory=dict)
     """Workers that did not answer, and why."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tpuctl.api.ssh.keys import Access
     from tpuctl.operations.jobs.events import JobRuntime
 
-WINDOW_S = 900.0
-"""As far back as the rules look: ten minutes, and a little more."""
+WINDOW_S = 2000.0
+"""As far back as the rules look: half an hour, and a little more."""
 OLDEST_S = 1800.0
 """The bucket has the samples of a job that runs at most half an hour late."""
 LOG_BYTES = 64 * 1024
@@ -105,7 +105,20 @@ def explain_job(runtime: JobRuntime, access: Access, job: JobRecord) -> Explanat
         for each in seen.series
         if each.samples
     }
-    return _explained(replace(seen, clock_off_s=ahead), found.missing)
+    kept = list(_kept_nodes(runtime, found.job))
+    return _explained(replace(seen, clock_off_s=ahead, kept_nodes=kept), found.missing)
+
+
+def _kept_nodes(runtime: JobRuntime, job: JobRecord) -> Iterator[str]:
+    """The nodes that an ended job has requested for itself and that are READY still."""
+    attempt = job.attempt
+    if attempt is None or not job.is_ended or not attempt.owned or attempt.deleted_s is not None:
+        return
+    for name in attempt.nodes:
+        with suppress(NotFoundError):
+            node = runtime.tpu.get_node(attempt.zone, name)
+            if node.node_id in attempt.node_ids and node.state == NodeState.READY:
+                yield name
 
 
 def explain_stored(runtime: JobRuntime, job: JobRecord) -> Explanation:
@@ -224,7 +237,7 @@ def _holders(reach: WorkerReach, series: Sequence[WorkerSamples]) -> dict[int, l
     workers = [each for each in reach.workers if each.worker_id in held]
     return {
         use.worker_id: [
-            ChipUser(f"pid {each.pid} of {each.user}: {each.command}", each.since_s)
+            ChipUser(f"pid {each.pid} of {each.user}: {each.command}", each.since_s, each.job)
             for each in use.holders
         ]
         for use in chip_holders.find_holders(replace(reach, workers=workers))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,11 @@ SIGKILLED = ended(
     workers=(WorkerReport(0, stopped=True, signal=9), WorkerReport(1, phase="ended", signal=9)),
 )  # fmt: skip
 STEPLESS = busy(program_step=100.0, program_step_age_s=1320.0)
+ENDED_LONG_AGO = replace(
+    job(ended(AttemptOutcome.SUCCEEDED), state=JobState.SUCCEEDED), ended_s=T - 1200
+)
+IN_JOB = ChipUser("pid 7 of me: python3", T - 900, "digits-1")
+ONE_HAS_ENDED = attempt(workers=(WorkerReport(3, phase="ended", exit_status=0),))
 EVERY_MINUTE = lambda offset: 100.0 * int(offset / 75)  # noqa: E731
 LATER_EVERY_MINUTE = lambda offset: 100.0 * int((offset + 40) / 75)  # noqa: E731
 
@@ -157,6 +163,12 @@ TRIGGERED = {
         "the program does not use the chips of worker 1, and its slice costs 9.60 USD/h",
         "no process has held them for 12 m, limit 10 m", "tpuctl job logs digits-1",
     ),
+    "a job that has ended and kept its slice": (
+        of_job(job=ENDED_LONG_AGO, kept_nodes=["digits-1-a2"]),
+        "idle", (), "the slice of the job is still there, and it costs 9.60 USD/h",
+        "the job ended 20 m ago, limit 10 m; teardown is always",
+        "tpuctl node delete digits-1-a2",
+    ),
     "held for long": (
         of_node(worker(0, FREE), worker(1, HELD, minutes=7)),
         "held", (1,), "a process holds the chips of worker 1, but has no program loaded",
@@ -170,10 +182,9 @@ TRIGGERED = {
         "tpuctl node free n1 --worker 1",
     ),
     "held on the second slice": (
-        of_job(*four(w3=HELD),
-               job=job(attempt(slices=2, node="p"))),
+        of_job(*four()[:3], worker(3, HELD, minutes=32), job=job(attempt(slices=2, node="p"))),
         "held", (3,), "a process holds the chips of worker 3, but has no program loaded",
-        "held for 5 m, limit 5 m", "tpuctl node free p-1 --worker 1",
+        "held for 32 m, limit 30 m", "tpuctl node free p-1 --worker 1",
     ),
     "chip memory": (
         of_job(*four(w1={**busy(), "chip.hbm_used_bytes/3": 15.5 * GIB,
@@ -301,8 +312,9 @@ QUIET = {
     "a node that was used four minutes ago": of_node(
         *two({"chip.held": lambda offset: float(offset < 480)}, 12)
     ),
-    "a program that starts": of_job(
-        *(worker(number, HELD, minutes=4) for number in range(4))
+    "a program that compiles": of_job(*(worker(number, HELD, minutes=29) for number in range(4))),
+    "a job's program that compiles on a node": of_node(
+        *two(HELD, 12), holders={0: [IN_JOB], 1: [IN_JOB]}
     ),
     "chips held by a process that just began": of_node(
         *two(HELD, ONE_SAMPLE), holders={0: [ChipUser("pid 7 of me: python3", T - 20)]}
@@ -330,6 +342,10 @@ QUIET = {
     "one worker that tells no new step": of_job(
         *four(w1=busy(program_step_age_s=1320.0)), log_written_s=T - 1200
     ),
+    "a job that has ended just now and keeps its slice for a while": of_job(
+        job=replace(ENDED_LONG_AGO, ended_s=T - 300), kept_nodes=["digits-1-a2"]
+    ),
+    "a worker that has ended before the others": of_job(*four()[:3], job=job(ONE_HAS_ENDED)),
     "a job that succeeded": Observation(
         T + 9000, four(), job=job(ended(AttemptOutcome.SUCCEEDED), state=JobState.SUCCEEDED)
     ),
@@ -374,6 +390,7 @@ LIMITS = {
 }
 INNER_LIMITS = {
     "disk-full": (percent(host_rules.FILLING_SHARE), age(host_rules.FILLING_S)),
+    "held": (age(chip_rules.COMPILING_S),),
     "straggler": (percent(peer_rules.DUTY_SHARE),),
     "input-bound": (f"{chip_rules.FULL_CPU_PERCENT:.0f} %",),
     "unbalanced-network": (f"{peer_rules.LEAST_BYTES_PER_S / MIB:.0f} MiB/s",),
