@@ -56,7 +56,8 @@ def watched():
         late = number == 1
         report = WorkerReport(number, "running", step=90 if late else 100, metrics={"loss": 2.5})
         worker.take_report(report, time.monotonic())
-        worker.take_sample(Sample(NOW_S - (12 if number == 3 else 1), values))
+        sampled_s = NOW_S - (72 if number == 3 else 1)
+        worker.take_sample(Sample(sampled_s, values), time.monotonic())
     return found
 
 
@@ -107,11 +108,12 @@ def test_a_person_sees_who_is_busy_who_is_behind_and_what_it_costs(play):
             ["0", "RUNNING", "100", "-", "12 %", "25 %", "25 %", "busy 83 %"],
             ["1", "RUNNING", "90 (-10)", "-", "12 %", "25 %", "25 %", "busy 5 %"],
             ["2", "RUNNING", "100", "-", "-", "-", "-", "held, no program loaded"],
-            ["3", "RUNNING", "100", "-", "12 %", "25 %", "25 %", "no answer since 12 s"],
+            ["3", "RUNNING", "100", "-", "12 %", "25 %", "25 %", "no answer since 1 m"],
         ]
         assert text(app, "#head").startswith("tpuctl top  context local  4 workers  ")
         lines = app.query_one("#log", RichLog).lines
         assert [line.text.rstrip() for line in lines] == ["[1-2] step=100 ?[31mloss=2.5"]
+        assert text(app, "#findings").startswith("worker 3 ")
         assert text(app, "#mesh").splitlines() == [
             "▇▇ ▇▇ ▁▁ ▁▁ ",
             "▇▇ ▇▇ ▁▁ ▁▁ ",

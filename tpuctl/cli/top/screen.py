@@ -29,6 +29,8 @@ from tpuctl.operations.metrics.slice_watch import SliceWatch
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 
 REFRESH_S = 1.0
+FINDINGS_S = 5.0
+MOST_FINDINGS = 3
 SLICE_COLUMNS = ("NAME", "STATE", "TYPE", "WORKERS", "STEP", "STEPS/S", "USD/H", "USD")
 SORTS = ("worker", "chips", "step")
 MESH_METRICS = {
@@ -83,6 +85,7 @@ class TopScreen(App[bool]):
         with Horizontal(id="pictures"):
             yield Static(id="mesh")
             yield Static(id="sparks")
+        yield Static(id="findings")
         yield RichLog(id="log", max_lines=500, wrap=False, highlight=False, markup=False)
         yield Input(id="filter", placeholder="worker number, state or node")
         yield Footer()
@@ -97,6 +100,8 @@ class TopScreen(App[bool]):
         self.watching.start()
         self.refresh_all()
         self.set_interval(REFRESH_S, self.refresh_all)
+        self.show_findings()
+        self.set_interval(FINDINGS_S, self.show_findings)
 
     async def on_unmount(self) -> None:
         """Let go of the workers."""
@@ -184,6 +189,18 @@ class TopScreen(App[bool]):
         size = picture.plain.count("\n"), max(map(len, picture.plain.split("\n")))
         is_same, self.sizes[name] = self.sizes.get(name) == size, size
         self.query_one(name, Static).update(picture, layout=not is_same)
+
+    def show_findings(self) -> None:
+        """What is wrong with the chosen job or node, the first lines of it."""
+        watched = self.chosen
+        found = watched.findings(self.runtime.now()) if watched else []
+        lines = [printable(f"{each.sentence}; run: {each.command}") for each in found]
+        if watched and len(lines) > MOST_FINDINGS:
+            more = f"and {len(lines) - MOST_FINDINGS + 1} more: tpuctl explain {watched.name}"
+            lines[MOST_FINDINGS - 1 :] = [more]
+        box = self.query_one("#findings", Static)
+        box.display = bool(lines)
+        box.update(Text("\n".join(lines)))
 
     def show_lines(self) -> None:
         """Write the lines of the log that are new."""

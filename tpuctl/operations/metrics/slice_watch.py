@@ -126,7 +126,7 @@ class SliceWatch:
         """Measure the workers of the slices that it has, for as long as it has some."""
 
         def keep(worker_id: int, sample: Sample) -> None:
-            watched.worker(worker_id).take_sample(sample)
+            watched.worker(worker_id).take_sample(sample, SYSTEM_CLOCKS.monotonic())
 
         while not watched.is_over:
             try:

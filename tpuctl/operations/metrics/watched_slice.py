@@ -4,7 +4,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tpuctl.metrics.chip_state import DUTY_CYCLE
-from tpuctl.metrics.samples import Sample, device_values
+from tpuctl.metrics.findings import rules
+from tpuctl.metrics.findings.observation import Finding, Observation
+from tpuctl.metrics.samples import Sample, WorkerSamples, device_values
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.models.node import FREE_STATES, Node
 from tpuctl.operations.slices import cost, spending
@@ -13,6 +15,9 @@ KEPT = 120
 """Samples of a worker that are kept for its sparkline."""
 GONE = "DELETED"
 """What is shown of a node that the API does not know any more."""
+HISTORY_EVERY_S = 10.0
+KEPT_HISTORY = 200
+"""Half an hour, as far back as the rules look."""
 RATE_S = 15.0
 """Steps are counted over this time."""
 
@@ -24,6 +29,8 @@ class WatchedWorker:
     worker_id: int
     report: WorkerReport | None = None
     sample: Sample | None = None
+    history: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT_HISTORY))
+    """A sample for each ten seconds, with what the program told."""
     duty_cycles: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     """When each step was first heard of."""
@@ -51,9 +58,20 @@ class WatchedWorker:
         if report.step is not None and (not self.steps or self.steps[-1][1] != report.step):
             self.steps.append((now_s, report.step))
 
-    def take_sample(self, sample: Sample) -> None:
+    def _told(self, now_s: float) -> dict[str, float]:
+        """What the program told, by the names that an agent's samples have."""
+        if not self.steps:
+            return {}
+        heard_s, step = self.steps[-1]
+        rate = self.steps_per_s(now_s)
+        paced = {} if rate is None else {"program.steps_per_s": rate}
+        return {"program.step": step, "program.step_age_s": now_s - heard_s, **paced}
+
+    def take_sample(self, sample: Sample, now_s: float) -> None:
         """Note what was measured."""
         self.sample = sample
+        if not self.history or sample.time_s >= self.history[-1].time_s + HISTORY_EVERY_S:
+            self.history.append(Sample(sample.time_s, {**sample.values, **self._told(now_s)}))
         busy = device_values(sample, DUTY_CYCLE)
         if busy:
             self.duty_cycles.append(sum(busy) / len(busy))
@@ -111,6 +129,20 @@ class WatchedSlice:
         expected = self.node.worker_count if self.node else attempt.worker_count if attempt else 0
         heard = [each for each in self.workers.values() if self.job is None or each.is_reporting]
         return len(heard) >= expected and all(each.sample for each in heard)
+
+    def findings(self, now_s: float) -> list[Finding]:
+        """What is wrong with it, as far as it shows while it is watched."""
+        if self.is_over:
+            return []
+        series = [
+            WorkerSamples(0, each.worker_id, list(each.history))
+            for each in self.known_workers
+            if each.history
+        ]
+        seen = Observation(
+            now_s, series, self.job, self.node, is_live=True, usd_per_hour=self.usd_per_hour
+        )
+        return rules.findings(seen)
 
     @property
     def known_workers(self) -> list[WatchedWorker]:
