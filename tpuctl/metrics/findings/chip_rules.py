@@ -65,7 +65,7 @@ def _idle_node(seen: Observation, free: dict[int, float]) -> Iterator[Finding]:
         evidence = f"no process holds them now; the node was created {age(existed_s)} ago"
     price = _price_text(seen, "it costs")
     sentence = f"nobody uses the chips of node {node.name}{price}"
-    yield Finding("idle", (), sentence, evidence, f"tpuctl node delete {node.name}")
+    yield Finding("idle", (), sentence, evidence, f"tpuctl node delete {seen.placed(node.name)}")
 
 
 def _kept_slice(seen: Observation) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def _kept_slice(seen: Observation) -> Iterator[Finding]:
             "idle", (), f"the slice of the job is still there{price}",
             f"the job ended {age(seen.now_s - job.ended_s)} ago, limit {age(IDLE_S)}; "
             f"teardown is {job.spec.teardown}",
-            f"tpuctl node delete {seen.kept_nodes[0]}",
+            f"tpuctl node delete {seen.placed(seen.kept_nodes[0])}",
         )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def held(seen: Observation) -> Iterator[Finding]:
                 "held", (each.worker_id,),
                 f"a process holds the chips of worker {each.worker_id}, but has no program loaded",
                 f"held for {age(known_s)}, limit {age(limit_s)}{text}",
-                f"tpuctl node free {node} --worker {number}",
+                f"tpuctl node free {seen.placed(node)} --worker {number}",
             )  # fmt: skip
 
 

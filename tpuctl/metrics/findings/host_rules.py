@@ -107,7 +107,7 @@ def silent(seen: Observation) -> Iterator[Finding]:
         return
     for worker_id, why in seen.unreached.items():
         node, _ = seen.node_of(worker_id)
-        command = f"tpuctl node workers {node} --check"
+        command = f"tpuctl node workers {seen.placed(node)} --check"
         yield Finding("silent", (worker_id,), f"worker {worker_id} does not answer", why, command)
     quiet = {
         each.worker_id: seen.now_s - each.samples[-1].time_s for each in seen.series if seen.job
@@ -124,5 +124,5 @@ def silent(seen: Observation) -> Iterator[Finding]:
             yield Finding(
                 "silent", (worker_id,), f"worker {worker_id} tells nothing any more",
                 f"no sample for {age(quiet_s)}, limit {age(SILENT_S)}",
-                f"tpuctl node workers {node} --check",
+                f"tpuctl node workers {seen.placed(node)} --check",
             )  # fmt: skip

@@ -270,7 +270,7 @@ def findings(seen: Observation, attempt: Attempt) -> Iterator[Finding]:
 def _finding(seen: Observation, attempt: Attempt, found: Match, workers: Sequence[int]) -> Finding:
     about = {
         "job": seen.name,
-        "node": attempt.nodes[0],
+        "node": seen.placed(attempt.nodes[0]),
         "attempt": attempt.number,
         "workers": format_ranges(workers or [attempt.first_worker or 0]),
     }

@@ -9,7 +9,6 @@ from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord
 from tpuctl.models.node import Node
 from tpuctl.models.worker_numbers import format_ranges
 
-LOG_COMMAND = "logs"
 FAILED_OUTCOMES = frozenset(AttemptOutcome) - {
     AttemptOutcome.SUCCEEDED,
     AttemptOutcome.CANCELLED,
@@ -50,6 +49,8 @@ class Observation:
     job: JobRecord | None = None
     node: Node | None = None
     """The node that was asked about; None where a job was."""
+    zone: str = ""
+    """The zone of the context: a command about a node elsewhere names that."""
     is_live: bool = False
     """The workers were asked now: who has told nothing is silent."""
     usd_per_hour: float | None = None
@@ -107,9 +108,17 @@ class Observation:
     def command(self, verb: str, workers: Iterable[int] = (), rest: str = "") -> str:
         """A command of tpuctl about the node or the job, with the workers that it is about."""
         numbers = format_ranges(workers)
-        words = ["tpuctl", self.noun, verb, self.name]
+        name = self.placed(self.name) if self.node else self.name
+        words = ["tpuctl", self.noun, verb, name]
         words += ["--worker", numbers] if numbers else []
         return " ".join([*words, rest] if rest else words)
+
+    def placed(self, node: str) -> str:
+        """A node as it is typed, with `--zone` unless it is in that of the context."""
+        owner = self.node or self.attempt
+        if owner is None or self.zone in ("", owner.zone):
+            return node
+        return f"{node} --zone {owner.zone}"
 
     def node_of(self, worker_id: int) -> tuple[str, int]:
         """The node that a worker belongs to, and its number there."""

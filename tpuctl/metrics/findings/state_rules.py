@@ -99,7 +99,7 @@ def node_state(seen: Observation) -> Iterator[Finding]:
     node = seen.node
     if node is None:
         return
-    describe = f"tpuctl node describe {node.name}"
+    describe = f"tpuctl node describe {seen.placed(node.name)}"
     if node.state != NodeState.READY:
         evidence = f"state {node.state}"
         yield Finding("not-ready", (), f"node {node.name} is not READY", evidence, describe)

@@ -142,7 +142,11 @@ def _seen_of_job(
 ) -> Observation:
     store, attempt = runtime.store(), job.attempt
     seen = Observation(
-        now_s, job=job, series=_newest(series, attempt), usd_per_hour=spending.usd_per_hour(job)
+        now_s,
+        job=job,
+        zone=runtime.context.zone,
+        series=_newest(series, attempt),
+        usd_per_hour=spending.usd_per_hour(job),
     )
     failed = seen.failed_attempt
     if failed is not None:
@@ -202,7 +206,9 @@ def explain_node(runtime: JobRuntime, access: Access, node: Node) -> Explanation
     """What is wrong with a node, by the API, its workers now, and what was measured before."""
     (node,) = with_flex_start(runtime.tpu, [node])
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
-    seen = Observation(runtime.now(), node=node, usd_per_hour=usd, is_live=True)
+    seen = Observation(
+        runtime.now(), node=node, zone=runtime.context.zone, usd_per_hour=usd, is_live=True
+    )
     if node.state != NodeState.READY:
         return _explained(seen)
     _, ours = worker_access.accessible_node(

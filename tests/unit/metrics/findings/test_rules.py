@@ -275,6 +275,12 @@ TRIGGERED = {
         of_node(node=node("PREEMPTED")),
         "not-ready", (), "node n1 is not READY", "state PREEMPTED", "tpuctl node describe n1",
     ),
+    "a node in another zone than the context's": (
+        of_node(*two(FREE, 12), zone="us-east1-c", usd_per_hour=None),
+        "idle", (), "nobody uses the chips of node n1",
+        "no process has held them for 12 m, limit 10 m",
+        "tpuctl node delete n1 --zone us-west4-a",
+    ),
     "a node that is not healthy": (
         of_node(node=node(health="TIMEOUT", health_description="worker 1 is lost")),
         "unhealthy", (), "node n1 is not healthy", "health TIMEOUT: worker 1 is lost",
