@@ -396,9 +396,9 @@ class AgentRun:
         processes.end_marked([self.directory], LEFTOVERS_S)
         self.finish_cache()
         self.uploader.finish()
-        if self.samples is not None:
-            self.samples.finish()
         is_there = self.upload_final(uploader.PATIENCE_S if self.is_log_safe() else 0.0)
+        if self.samples is not None:
+            self.samples.finish(is_reachable=is_there)
         self.collect_ray_logs()
         self.report(closed=True)
         self.file.free()

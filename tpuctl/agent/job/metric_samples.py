@@ -27,6 +27,8 @@ SAMPLE_EVERY_S = 10.0
 FIRST_UPLOAD_S = 60.0
 UPLOAD_EVERY_S = 1800.0
 RETRY_S = 60.0
+PATIENCE_S = 5.0
+"""How long the end of a run waits for a sample or an upload that is under way."""
 FILE = "samples.jsonl"
 MOST_SAMPLES = 720
 """Kept on the disk: two hours without a bucket."""
@@ -73,13 +75,15 @@ class MetricSamples(threading.Thread):
                 is_there = self.upload(is_apart=True)
                 self.upload_at = time.monotonic() + (UPLOAD_EVERY_S if is_there else RETRY_S)
 
-    def finish(self) -> None:
-        """Stop, and send what is left; it is tried once."""
+    def finish(self, *, is_reachable: bool) -> None:
+        """Stop, and where the bucket can be reached send what is left; it is tried once."""
         self.ending.set()
         if self.ident is not None:
-            self.join()
-        self.take()
-        self.upload()
+            self.join(PATIENCE_S)
+        if not self.is_alive():
+            self.take()
+            if is_reachable:
+                self.upload()
 
     def take(self) -> None:
         """Take one sample and add it to the file."""

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Clocks, WorkerShell
+from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.jobs.secrets.job_secrets import redact
 from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
@@ -183,8 +185,9 @@ class WorkerConnection:
         if isinstance(status, dict):
             self.tail.drop(int(status.get("uploaded_bytes", 0)))
             self._set(protocol.apply_status(self.report, status))
-            if new := self.samples.add(status.get("sample")):
-                self.on_sample(new)
+            with suppress(MalformedError):  # no reason to lose a worker
+                if new := self.samples.add(status.get("sample")):
+                    self.on_sample(new)
         if "gone" in message:
             gone = bool(message["gone"])
             self._end(protocol.lost_report(self.report, "lost its agent") if gone else self.report)

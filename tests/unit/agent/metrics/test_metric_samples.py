@@ -45,7 +45,7 @@ def test_samples_of_half_an_hour_are_one_object_named_by_the_first(worker, sampl
     assert samples.upload()
     samples.take()
     assert samples.newest["safe_s"] == 3.0
-    samples.finish()
+    samples.finish(is_reachable=True)
     assert in_bucket(worker) == {
         "metrics/000000000001000": [1.0, 2.0, 3.0],
         "metrics/000000000004000": [4.0, 5.0],
@@ -83,8 +83,14 @@ def test_lines_that_were_damaged_are_not_sent_and_stop_nobody(worker, samples):
     assert json.dumps(samples.newest)
 
 
+def test_the_end_waits_neither_for_a_bucket_that_is_away_nor_for_an_upload(worker, samples):
+    samples.take()
+    samples.finish(is_reachable=False)
+    assert in_bucket(worker) == {}
+
+
 def test_a_run_that_ends_at_once_is_not_measured(worker, samples):
     samples.sampler = None
     samples.start()
-    samples.finish()
+    samples.finish(is_reachable=True)
     assert in_bucket(worker) == {}

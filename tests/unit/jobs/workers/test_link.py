@@ -44,3 +44,14 @@ def test_a_link_that_breaks_is_a_lost_worker_and_says_why():
     assert found.outcome == "lost"
     assert found.reason == "worker 1 cannot be followed: ValueError: not what it was ***"
     assert alarms[-1:] == ["changed"]
+
+
+def test_a_sample_that_makes_no_sense_loses_no_worker():
+    heard = []
+    link = WorkerConnection(
+        ".tpuctl/jobs/digits-a1b2c3-a1", WorkerReport(1), None, SYSTEM_CLOCKS, lambda: None,
+        on_sample=heard.append,
+    )  # fmt: skip
+    for sample in ({"time_s": "soon"}, {"time_s": 1.0, "values": {"host.load_1m": 2.0}}):
+        link._take({"status": {"phase": "running", "sample": sample}})
+    assert (link.report.phase, [each.time_s for each in heard]) == ("running", [1.0])
