@@ -146,10 +146,11 @@ def input_bound(seen: Observation) -> Iterator[Finding]:
         return
     workers = tuple(worker_id for worker_id, _, _ in found)
     worst, duty, cpu = min(found, key=lambda row: row[1])
+    span = windows.looked_back(seen.series)
     yield Finding(
         "input-bound", workers,
         f"the chips of {who(workers)} wait for their host, whose processors are all busy",
-        f"in the last {age(windows.LOOK_S)} worker {worst} had chips busy {duty:.0f} % (limit "
+        f"in the last {span} worker {worst} had chips busy {duty:.0f} % (limit "
         f"{LOW_DUTY_PERCENT:.0f} %) and processors busy {cpu:.0f} % (limit "
         f"{FULL_CPU_PERCENT:.0f} %)",
         seen.command("exec", workers, "-- top -b -n 1"),

@@ -56,7 +56,8 @@ def disk(seen: Observation) -> Iterator[Finding]:
         if found and found.share >= FILLING_SHARE:
             left_s = _full_in_s(each, found)
             if left_s is not None and left_s <= FILLING_S:
-                evidence = f"full in {age(left_s)} at the rate of the last {age(windows.LOOK_S)}"
+                span = windows.looked_back([each])
+                evidence = f"full in {age(left_s)} at the rate of the last {span}"
                 yield _disk_finding(seen, {each.worker_id: found}, evidence, "fills")
 
 

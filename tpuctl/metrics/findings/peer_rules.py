@@ -6,7 +6,6 @@ from tpuctl.metrics.chip_state import DUTY_CYCLE
 from tpuctl.metrics.findings import windows
 from tpuctl.metrics.findings.observation import Finding, Observation
 from tpuctl.metrics.samples import WorkerSamples
-from tpuctl.models.duration import age
 
 PACE_SHARE = 0.8
 """Of the median of the others; what is told ten times is counted with an error of a tenth."""
@@ -37,6 +36,7 @@ def _slow_steps(seen: Observation) -> Iterator[Finding]:
     if len(paces) < 2:
         return
     rates = {worker_id: rate for worker_id, (rate, _) in paces.items()}
+    span = windows.looked_back(seen.series)
     moves = {worker_id: float(count) for worker_id, (_, count) in paces.items()}
     for worker_id, rate in rates.items():
         others = windows.median_of_others(rates, worker_id)
@@ -44,13 +44,14 @@ def _slow_steps(seen: Observation) -> Iterator[Finding]:
         if is_known and rate <= PACE_SHARE * others:
             yield Finding(
                 "straggler", (worker_id,), f"worker {worker_id} is slower than the others",
-                f"{rate:.3g} steps/s in the last {age(windows.LOOK_S)}, the others {others:.3g} "
+                f"{rate:.3g} steps/s in the last {span}, the others {others:.3g} "
                 f"(median), limit {100 * PACE_SHARE:.0f} %",
                 seen.command("exec", [worker_id], "-- top -b -n 1"),
             )  # fmt: skip
 
 
 def _idle_chips(seen: Observation) -> Iterator[Finding]:
+    span = windows.looked_back(seen.series)
     duties = windows.means(seen.series, DUTY_CYCLE)
     for worker_id, duty in duties.items() if len(duties) > 1 else ():
         others = windows.median_of_others(duties, worker_id)
@@ -58,7 +59,7 @@ def _idle_chips(seen: Observation) -> Iterator[Finding]:
             yield Finding(
                 "straggler", (worker_id,),
                 f"the chips of worker {worker_id} are less busy than those of the others",
-                f"busy {duty:.0f} % in the last {age(windows.LOOK_S)}, the others {others:.0f} % "
+                f"busy {duty:.0f} % in the last {span}, the others {others:.0f} % "
                 f"(median), limit {100 * DUTY_SHARE:.0f} %",
                 seen.command("exec", [worker_id], "-- top -b -n 1"),
             )  # fmt: skip
@@ -80,6 +81,7 @@ def _pace(worker: WorkerSamples) -> tuple[float, int]:
 
 def network(seen: Observation) -> Iterator[Finding]:
     """A worker over whose network much more goes than over the others'."""
+    span = windows.looked_back(seen.series)
     for name, verb in NETWORK.items():
         rates = windows.means(seen.series, name)
         for worker_id, rate in rates.items() if len(rates) >= LEAST_PEERS else ():
@@ -88,7 +90,7 @@ def network(seen: Observation) -> Iterator[Finding]:
                 yield Finding(
                     "unbalanced-network", (worker_id,),
                     f"worker {worker_id} {verb} much more over its network than the others",
-                    f"{rate / MIB:.0f} MiB/s in the last {age(windows.LOOK_S)}, the others "
+                    f"{rate / MIB:.0f} MiB/s in the last {span}, the others "
                     f"{others / MIB:.0f} MiB/s (median), limit {NETWORK_TIMES:.0f} times that",
                     seen.command("metrics", rest=f"--metric {name.partition('.')[2]}"),
                 )  # fmt: skip

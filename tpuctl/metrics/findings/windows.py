@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tpuctl.metrics.chip_state import HELD, ChipState, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, device_values
+from tpuctl.models.duration import age
 
 LOOK_S = 300.0
 """Rates are judged over five minutes: a save or a compilation is shorter than most of that."""
@@ -20,6 +21,12 @@ def recent(worker: WorkerSamples) -> Sequence[Sample]:
         return ()
     since_s = worker.samples[-1].time_s - LOOK_S
     return [each for each in worker.samples if each.time_s >= since_s]
+
+
+def looked_back(series: Sequence[WorkerSamples]) -> str:
+    """Over which time the newest samples are judged, as text: five minutes, or what there is."""
+    spans = [found[-1].time_s - found[0].time_s for each in series if (found := recent(each))]
+    return age(max(spans, default=0.0))
 
 
 def values(samples: Sequence[Sample], name: str) -> list[float]:

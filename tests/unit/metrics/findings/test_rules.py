@@ -140,6 +140,12 @@ TRIGGERED = {
         "0 steps/s in the last 5 m, the others 2 (median), limit 80 %",
         "tpuctl job exec digits-1 --worker 0 -- top -b -n 1",
     ),
+    "straggler of a job that began just now": (
+        of_job(*(worker(number, busy(1.0 + (number != 3)), minutes=2) for number in range(4))),
+        "straggler", (3,), "worker 3 is slower than the others",
+        "1 steps/s in the last 2 m, the others 2 (median), limit 80 %",
+        "tpuctl job exec digits-1 --worker 3 -- top -b -n 1",
+    ),
     "straggler by its chips": (
         of_job(*four(w2=busy(duty=40.0))),
         "straggler", (2,), "the chips of worker 2 are less busy than those of the others",
