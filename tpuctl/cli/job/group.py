@@ -73,6 +73,7 @@ def describe(runtime: Runtime, name: JobName) -> None:
 
 app.verb_in("logs", "job.log:logs")
 app.verb_in("metrics", "job.metrics:metrics")
+app.verb_in("tensorboard", "job.tensorboard:tensorboard")
 app.verb_in("bundle", "job.bundle:bundle")
 app.verb_in("exec", "job.workers:execute")
 app.verb_in("ssh", "job.workers:ssh")

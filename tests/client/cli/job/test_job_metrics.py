@@ -103,6 +103,41 @@ def test_what_is_typed_wrong_is_one_line(tpuctl, measured, argv, error):
     assert tpuctl("job", "metrics", *argv).err == error
 
 
+def test_tensorboard_gets_a_run_for_each_worker_and_attempt(
+    tpuctl, measured, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    first = tpuctl("job", "tensorboard", "digits")
+    assert first.out == "tensorboard --logdir tensorboard/digits-1\n"
+    assert first.err == "3 runs in tensorboard/digits-1, 4 samples added\n"
+    files = [path for path in tmp_path.rglob("*tfevents*") if path.is_file()]
+    runs = sorted(str(path.parent.relative_to(tmp_path)) for path in files)
+    assert runs == [f"tensorboard/digits-1/{run}" for run in ("a1/w0", "a2/w0", "a2/w1")]
+    again = tpuctl("job", "tensorboard", "digits", "--logdir", "tensorboard/digits-1", "-o", "json")
+    assert again.json == {
+        "logdir": "tensorboard/digits-1", "runs": 3, "samples": 0,
+        "command": "tensorboard --logdir tensorboard/digits-1",
+    }  # fmt: skip
+
+
+def test_tensorboard_s_files_are_kept_in_a_bucket_too(tpuctl, cloud, store, measured):
+    place = f"{store.url}/board"
+    assert tpuctl("job", "tensorboard", "digits", "--logdir", place).out == (
+        f"tensorboard --logdir {place}\n"
+    )
+    assert [entry.key[:18] for entry in store.list("board/")] == [
+        f"board/{run}/events" for run in ("a1/w0", "a2/w0", "a2/w1")
+    ]
+
+
+def test_a_job_without_samples_is_nothing_for_tensorboard(tpuctl, store):
+    put(store, job())
+    shown = tpuctl("job", "tensorboard", "digits")
+    assert (shown.code, shown.err) == (
+        10, "error: job digits-1 has no samples yet\nhint: run: tpuctl job describe digits-1\n"
+    )  # fmt: skip
+
+
 def test_the_samples_go_with_the_job(tpuctl, store, measured):
     assert tpuctl("job", "delete", "digits-1", "--yes").code == 0
     assert list(store.list("tpuctl/jobs/digits-1/")) == []

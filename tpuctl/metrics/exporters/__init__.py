@@ -1,0 +1,1 @@
+"""What is measured on workers, in the forms that other programs read."""
