@@ -273,8 +273,12 @@ class Attempt:
     """Every other request that was made for this attempt, what became of it included."""
     chosen_s: float | None = None
     """When its slice was chosen: from then on no other request can win."""
+    provisioning_s: float | None = None
+    """When its request was first seen to be served: its slice is being made."""
     ready_s: float | None = None
     started_s: float | None = None
+    first_step_s: float | None = None
+    """When a worker first told a step; None before, and where the program tells none."""
     stopping_s: float | None = None
     ended_s: float | None = None
     deleted_s: float | None = None

@@ -22,6 +22,7 @@ from tpuctl.operations.slices import spending
 
 EVENTS_SHOWN = 12
 OTHERS_SHOWN = 12
+LOSSES_SHOWN = 3
 
 
 def job_view(
@@ -55,6 +56,7 @@ def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
     yield "zones", _places(job)
     yield "step", _step(job)
     yield "cost", _cost(found)
+    yield from _goodput(found)
     yield "budget", _budget(found)
     yield "switch", _switch(job)
     yield "secrets", ", ".join(sorted(job.spec.secrets))
@@ -111,6 +113,16 @@ def _step(job: JobRecord) -> str:
         return ""
     resumed = newest.resume_step
     return f"{last} (attempt {newest.number} went on from {resumed})" if resumed else str(last)
+
+
+def _goodput(found: JobDetails) -> Iterator[tuple[str, str]]:
+    """The part of the time that made progress, and the three largest losses, a line each."""
+    goodput = found.goodput
+    if goodput.share is None:
+        return
+    yield "goodput", f"{100 * goodput.share:.0f} % of {age(goodput.wall_s)}"
+    for part, seconds, usd in goodput.losses[:LOSSES_SHOWN]:
+        yield "", f"{part} {age(seconds)}" + (f", {Usd(usd)} USD" if usd else "")
 
 
 def _cost(found: JobDetails) -> str:

@@ -17,6 +17,7 @@ from tpuctl.cli.shell.output import (
     values_of,
 )
 from tpuctl.metrics.findings.observation import Finding
+from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
@@ -145,4 +146,18 @@ def job_document(found: JobDetails, wrong: Sequence[Finding]) -> dict[str, Any]:
         "stacks": found.stacks,
         "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
         "findings": [values_of(each, FINDING) for each in wrong],
+        "goodput": goodput_document(found.goodput),
+    }
+
+
+def goodput_document(goodput: Goodput) -> dict[str, Any]:
+    """Where the seconds and the dollars of a job went, as JSON. Keys are public."""
+    share = goodput.share
+    return {
+        "percent": None if share is None else round(100 * share, 2),
+        "wall_s": round(goodput.wall_s, 3),
+        "parts": [
+            {"part": part, "seconds": round(seconds, 3), "usd": usd and round(usd, 6)}
+            for part, seconds, usd in goodput.parts
+        ],
     }

@@ -58,7 +58,7 @@ DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
 """What was decided here stays, whatever becomes of the slice meanwhile."""
 ATTEMPT_TIMES = (
     *("requested_s", "accepted_s", "ready_s", "started_s", "stopping_s"),
-    *("ended_s", "deleted_s", "awaited_s", "chosen_s"),
+    *("ended_s", "deleted_s", "awaited_s", "chosen_s", "provisioning_s", "first_step_s"),
 )
 CANDIDATE_TIMES = ("requested_s", "accepted_s", "active_s", "withdrawn_s", "deleted_s")
 RECORD_TIMES = ("wanted_since_s", "ended_s")
@@ -281,6 +281,7 @@ def _with_reports(attempt: Attempt, seen: JobObservation) -> Attempt:
         node_ids=attempt.node_ids or seen.node_ids,
         worker_count=attempt.worker_count or seen.worker_count,
         workers=seen.workers or attempt.workers,
+        first_step_s=attempt.first_step_s or (seen.now_s if steps else None),
         last_step=max([attempt.last_step, *steps]),
         resume_step=max([attempt.resume_step, *resumed]),
     )

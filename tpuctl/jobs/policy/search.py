@@ -20,6 +20,9 @@ from tpuctl.models.search import Candidate, Place
 PASSING = frozenset({AttemptOutcome.STOCKOUT, AttemptOutcome.PREEMPTED})
 """Ends of a request after which its zone may be asked again."""
 
+SERVED = frozenset({QueuedResourceState.PROVISIONING, QueuedResourceState.ACTIVE})
+"""A request in one of these has got capacity."""
+
 
 def new_attempt(record: JobRecord, places: tuple[Place, ...], now_s: float) -> Attempt:
     """The attempt that asks each of the places for a slice, the first one leading."""
@@ -72,6 +75,7 @@ def led_by(attempt: Attempt, name: str | None) -> Attempt:
         request_id=lead.request_id,
         requested_s=lead.requested_s,
         accepted_s=lead.accepted_s,
+        provisioning_s=None,
         others=tuple(before if each is lead else each for each in attempt.others),
     )
 
@@ -123,10 +127,14 @@ def withdraw_others(attempt: Attempt, now_s: float, reason: str) -> Attempt:
 
 def note_states(attempt: Attempt, seen: JobObservation) -> Attempt:
     """The attempt with when each of its requests was first seen, and first seen ACTIVE."""
-    accepted_s = attempt.accepted_s
-    if accepted_s is None and seen.requests.get(attempt.queued_resource or "", ABSENT) != ABSENT:
+    state = seen.requests.get(attempt.queued_resource or "", ABSENT)
+    accepted_s, provisioning_s = attempt.accepted_s, attempt.provisioning_s
+    if accepted_s is None and state != ABSENT:
         accepted_s = seen.now_s
-    return replace(note_others(attempt, seen), accepted_s=accepted_s)
+    if provisioning_s is None and state in SERVED:
+        provisioning_s = seen.now_s
+    noted = note_others(attempt, seen)
+    return replace(noted, accepted_s=accepted_s, provisioning_s=provisioning_s)
 
 
 def note_others(attempt: Attempt, seen: JobObservation) -> Attempt:

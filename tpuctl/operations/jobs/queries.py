@@ -8,6 +8,7 @@ from tpuctl.jobs import client
 from tpuctl.jobs.leases import job_steps
 from tpuctl.jobs.policy import attempt_end, budget, zones
 from tpuctl.jobs.record import record_store, status_text
+from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import JobRecord, JobState
 from tpuctl.operations.jobs.events import JobRuntime, Warned
 from tpuctl.operations.slices import spending
@@ -40,6 +41,11 @@ class JobDetails:
     def spent(self) -> spending.Spending:
         """The slice hours and USD that the job has used."""
         return spending.spending_of(self.job, self.now_s)
+
+    @property
+    def goodput(self) -> Goodput:
+        """Where the seconds and the dollars of the job went."""
+        return spending.goodput_of(self.job, self.now_s)
 
     @property
     def budget(self) -> dict[str, float | None]:

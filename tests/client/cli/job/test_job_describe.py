@@ -28,6 +28,7 @@ KEYS = [
     "why", "owner", "usd_so_far", "ended", "attempt_list", "name", "command", "supervisor",
     "cancel_requested", "zones", "provisioning", "slices", "first_worker", "workers", "switch",
     "slice_hours", "price_as_of", "budget", "secrets", "logs", "stacks", "events", "findings",
+    "goodput",
 ]  # fmt: skip
 ATTEMPT_KEYS = [
     "number", "node", "outcome", "resume_step", "last_step", "reason", "state", "zone", "nodes",

@@ -1,0 +1,1 @@
+"""Where every second and every dollar of a job went."""

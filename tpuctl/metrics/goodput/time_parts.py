@@ -1,0 +1,110 @@
+"""A job's time from its submission to the end of its last slice, divided into parts.
+
+docs/goodput.md defines each part. What a record of an older tpuctl does not have counts as the part
+before it: a first step that was not noted as compiling, say, as training.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from tpuctl.models.job import Attempt, JobRecord
+
+
+class TimePart(StrEnum):
+    """What a job did in a span of its time."""
+
+    WAITING = "waiting"
+    PROVISIONING = "provisioning"
+    PREPARING = "preparing"
+    COMPILING = "compiling"
+    TRAINING = "training"
+    LOST = "lost"
+    RECOVERING = "recovering"
+    IDLE = "idle"
+
+
+class Span(NamedTuple):
+    """From when to when a job did what; attempt 0 is before the first and after the last."""
+
+    attempt: int
+    part: TimePart
+    begin_s: float
+    end_s: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.end_s - self.begin_s
+
+
+def time_parts(record: JobRecord, now_s: float, last_billed_s: float) -> list[Span]:
+    """The spans of a job, one after the other, up to its end or to the end of its last slice."""
+    job_end_s = now_s if record.ended_s is None else record.ended_s
+    horizon_s = max(record.submitted_s, job_end_s)
+    marks = sorted(_marks(record), key=lambda mark: mark[0])
+    within = [(min(max(at, record.submitted_s), horizon_s), n, part) for at, n, part in marks]
+    spans = list(_between(record.submitted_s, within, horizon_s))
+    if record.ended_s is not None and last_billed_s > horizon_s:
+        spans.append(Span(0, TimePart.IDLE, horizon_s, last_billed_s))
+    return spans
+
+
+Mark = tuple[float, int, TimePart]
+"""From this moment on the attempt does this."""
+
+
+def _between(begin_s: float, marks: Sequence[Mark], end_s: float) -> Iterator[Span]:
+    """The spans between the marks, the first of which is preceded by waiting."""
+    number, part = 0, TimePart.WAITING
+    for at, next_number, next_part in marks:
+        if at > begin_s:
+            yield Span(number, part, begin_s, at)
+        begin_s, number, part = max(at, begin_s), next_number, next_part
+    if end_s > begin_s:
+        yield Span(number, part, begin_s, end_s)
+
+
+def _marks(record: JobRecord) -> Iterator[Mark]:
+    """When each part of each attempt began. Of equal moments the later mark counts."""
+    ended_s = record.submitted_s
+    for attempt, after in zip(record.attempts, (*record.attempts[1:], None), strict=False):
+        stopped_s = attempt.stopping_s or attempt.ended_s
+        times = (
+            (attempt.requested_s, TimePart.WAITING),
+            (attempt.provisioning_s, TimePart.PROVISIONING),
+            (attempt.ready_s, TimePart.PREPARING),
+            (attempt.started_s, _first_part(attempt, record)),
+            (attempt.first_step_s, TimePart.TRAINING),
+            (_lost_since_s(attempt, after), TimePart.LOST),
+            (stopped_s, TimePart.IDLE if after is None else TimePart.RECOVERING),
+        )
+        for at, part in times:
+            if at is not None and (stopped_s is None or at <= stopped_s):
+                # The slice of an earlier attempt was READY long before.
+                yield max(at, ended_s), attempt.number, part
+        ended_s = max(ended_s, attempt.ended_s or stopped_s or ended_s)
+
+
+def _first_part(attempt: Attempt, record: JobRecord) -> TimePart:
+    """What a program does before its first step: it compiles, if it ever tells a step."""
+    tells_steps = attempt.first_step_s is not None
+    is_open = attempt.ended_s is None and any(each.first_step_s for each in record.attempts)
+    return TimePart.COMPILING if tells_steps or is_open else TimePart.TRAINING
+
+
+def _lost_since_s(attempt: Attempt, after: Attempt | None) -> float | None:
+    """From when on the next attempt did again what this one had done; None: nothing is known."""
+    began_s = attempt.first_step_s or attempt.started_s
+    stopped_s = attempt.stopping_s or attempt.ended_s
+    if after is None or after.started_s is None or began_s is None or stopped_s is None:
+        return None
+    if after.resume_step and after.resume_step >= attempt.last_step:
+        return None  # it went on from the last step
+    if not after.resume_step or after.resume_step <= attempt.resume_step:
+        return began_s
+    if attempt.saved_s is not None and began_s <= attempt.saved_s <= stopped_s:
+        return attempt.saved_s
+    made = attempt.last_step - attempt.resume_step
+    kept = after.resume_step - attempt.resume_step
+    return began_s + (stopped_s - began_s) * kept / made
