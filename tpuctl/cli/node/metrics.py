@@ -40,8 +40,8 @@ def metrics(
         silent_after_s=SILENT_S,
         title=f"workers of {name}",
     )
-    for line in found.missing:
-        runtime.output.warn(line)
+    for worker_id, why in sorted(found.missing.items()):
+        runtime.output.warn(f"worker {worker_id}: {why}")
     if not found.missing:
         return
     hint = CHECK_WORKERS_HINT.format(name)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -111,6 +111,8 @@ def show_samples(
 ) -> None:
     """Print samples as the format wants them; `names` are the metrics of `--metric`."""
     chosen = list(choose(series, patterns=items(names)))
+    if _has_samples(series) and not _has_samples(chosen):
+        output.note(f"nothing that was measured has a name like {names}")
     if output.is_document:
         output.document([document_of(each, sample) for each in chosen for sample in each.samples])
     elif output.is_csv:
@@ -119,6 +121,10 @@ def show_samples(
         output.items([_range(*each) for each in _values(chosen)], RANGES, title=title)
     else:
         output.items(newest_samples(chosen, now_s, silent_after_s), NEWEST, title=title)
+
+
+def _has_samples(series: Iterable[WorkerSamples]) -> bool:
+    return any(each.samples for each in series)
 
 
 def newest_samples(

@@ -216,14 +216,16 @@ def explain_node(runtime: JobRuntime, access: Access, node: Node) -> Explanation
     )
     reach = WorkerReach(runtime.tpu, ours, node, node.workers)
     found = node_metrics(reach, runtime.home, runtime.now() - WINDOW_S, runtime.now)
-    why = found.missing[0] if found.missing else "it did not answer"
     silent = {each.worker_id for each in node.workers} - found.measured
     series = [each for each in found.series if each.worker_id in found.measured]
     seen = replace(
         seen,
         now_s=runtime.now(),
         series=series,
-        unreached=dict.fromkeys(sorted(silent), why),
+        unreached={
+            worker_id: found.missing.get(worker_id, "it did not answer")
+            for worker_id in sorted(silent)
+        },
         clock_off_s=found.clock_off_s,
     )
     return _explained(

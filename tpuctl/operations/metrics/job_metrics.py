@@ -86,7 +86,8 @@ def _read_files(
 
     for result in run_on_reach(reach, read):
         if result.lost:
-            lost.append(f"{result.lost_because}: its newest samples are not shown")
+            why = f"worker {result.worker_id}: {result.lost_because}"
+            lost.append(f"{why}: its newest samples are not shown")
     return found
 
 

@@ -26,14 +26,14 @@ async def watch_workers(
     every_s: float,
     count: int,
     again_s: float | None = None,
-) -> list[str]:
-    """Measure every worker `count` times; returns a line for each that did not go through.
+) -> dict[int, str]:
+    """Measure every worker `count` times; returns why, for each that could not be measured.
 
     With `again_s` a worker that is lost is tried again after so many seconds. Raises RefusedError
     for a worker that shows a wrong host key.
     """
     argv = [*ship.command(ship.PROBE), str(every_s), str(count)]
-    failures: list[str] = []
+    failures: dict[int, str] = {}
 
     async def watch(shell: Shell) -> CommandResult:
         def take(told: dict[str, Any]) -> None:
@@ -43,15 +43,15 @@ async def watch_workers(
         try:
             status = await shell.execute(argv, out=lines.out, err=lines.err)
         except decoding.MalformedError as error:
-            failures.append(f"worker {shell.worker_id}: its sample cannot be read: {error}")
+            failures[shell.worker_id] = f"its sample cannot be read: {error}"
             return CommandResult(shell.worker_id, 0)
         if status:
-            failures.append(f"worker {shell.worker_id}: {lines.complaint}")
+            failures[shell.worker_id] = lines.complaint
         return CommandResult(shell.worker_id, status)
 
     for result in await run_on_each(reach, watch, again_s=again_s):
         if result.refusal:
             raise result.refusal
         if result.lost:
-            failures.append(result.lost_because)
+            failures[result.worker_id] = result.lost_because
     return failures

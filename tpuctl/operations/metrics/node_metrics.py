@@ -17,10 +17,11 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NodeMetrics:
-    """The samples of a node, and a line for each worker that did not tell its own."""
+    """The samples of a node."""
 
     series: list[WorkerSamples]
-    missing: list[str]
+    missing: dict[int, str]
+    """Why each worker that was not measured was not."""
     clock_off_s: dict[int, float] = field(default_factory=dict)
     """By how much the clock of each worker is ahead of ours at least; behind it is negative."""
 

@@ -171,7 +171,7 @@ class SliceWatch:
             await asyncio.to_thread(history.add, str(watched.node.node_id), newest)
 
     async def _until_another_attempt(
-        self, watched: WatchedSlice, watching: asyncio.Future[list[list[str]]]
+        self, watched: WatchedSlice, watching: asyncio.Future[list[dict[int, str]]]
     ) -> None:
         """Wait for the watching to end, and end it when the job has other slices or none."""
         attempt = watched.job.attempt if watched.job else None
@@ -183,7 +183,8 @@ class SliceWatch:
                 if (newest and newest.number) != (attempt and attempt.number) or not is_ready:
                     return
             if watching.done():
-                watched.trouble = "; ".join(line for lines in watching.result() for line in lines)
+                lost = [each for found in watching.result() for each in found.items()]
+                watched.trouble = "; ".join(f"worker {number}: {why}" for number, why in lost)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

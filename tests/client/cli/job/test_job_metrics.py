@@ -82,6 +82,12 @@ def test_a_part_that_is_damaged_is_named_and_the_others_are_shown(tpuctl, store,
     )
 
 
+def test_a_name_that_nothing_has_is_said(tpuctl, measured):
+    shown = tpuctl("job", "metrics", "digits", "--metric", "losss")
+    assert (shown.code, shown.out) == (0, "")
+    assert shown.err == "nothing that was measured has a name like losss\n"
+
+
 def test_a_job_without_samples_says_so(tpuctl, store):
     put(store, job())
     shown = tpuctl("job", "metrics", "digits")
