@@ -38,6 +38,15 @@ def run(
     stay: Annotated[
         bool, typer.Option("--stay", help="Go on when no job is left, for jobs to come.")
     ] = False,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
+        ),
+    ] = None,
 ) -> None:
     """Bring the jobs of this context to their end; stops when there is none left."""
     from tpuctl.operations.jobs import supervise
@@ -45,7 +54,15 @@ def run(
     runtime.supervisor_warned = True
     runtime.on_interrupt.append("jobs go on without it; take them over with: tpuctl supervisor run")
     owners = supervise.parse_owners(accept)
-    supervising = supervise.supervise_owners(runtime, owners, runtime.output.note, stay=stay)
+    supervising: Awaitable[None]
+    if metrics is None:
+        supervising = supervise.supervise_owners(runtime, owners, runtime.output.note, stay=stay)
+    else:
+        from tpuctl.operations.metrics import prometheus
+
+        supervising = prometheus.supervise_with_metrics(
+            runtime, owners, runtime.output.note, stay=stay, port=metrics
+        )
     run_until_signal(runtime, supervising)
     warn_of_skipped_owners(runtime, owners)
 

@@ -13,6 +13,7 @@ from tpuctl.config import Context
 from tpuctl.errors import JobFailedError
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.secrets import job_secrets, secret_handover
+from tpuctl.operations.metrics import prometheus
 
 VALUE = "hf_abcdefgh"
 TELL = 'echo "it is $TOKEN of ${#TOKEN}"; ! grep -rqF "$TOKEN" "$HOME"'
@@ -92,3 +93,34 @@ def test_an_interrupt_leaves_the_job_going_and_says_how_to_go_on(world, terminal
         terminal.on_interrupt[-1]
         == "nobody looks after it until somebody runs: tpuctl supervisor run"
     )
+
+
+@pytest.mark.soak  # the first sample comes after 10 s
+def test_prometheus_sees_a_worker_while_it_is_measured(world, terminal, tmp_path):
+    job = world.submit(f"echo step=7 loss=2.5; until [ -e {tmp_path}/end ]; do sleep 0.1; done")
+    said: list[str] = []
+    worker = f'tpuctl_worker_chips_held{{job="{job.job_id}",attempt="1",worker="0",node='
+
+    async def page() -> str:
+        port = int(said[0].rpartition(":")[2].removesuffix("/metrics"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /metrics HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n".encode())
+        text = (await reader.read()).decode()
+        writer.close()
+        return text
+
+    async def story() -> None:
+        supervising = asyncio.create_task(
+            prometheus.supervise_with_metrics(terminal, ("me",), said.append, stay=True, port=0)
+        )
+        while not said or worker not in (text := await page()):
+            await asyncio.sleep(0.1)
+        assert f'tpuctl_job_state{{job="{job.job_id}",state="RUNNING"}} 1\n' in text
+        assert "\ntpuctl_supervisor_up 1\n" in text
+        (tmp_path / "end").touch()
+        while worker in await page():
+            await asyncio.sleep(0.1)
+        supervising.cancel()
+        await asyncio.gather(supervising, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(story(), 30.0))

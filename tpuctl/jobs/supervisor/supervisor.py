@@ -30,7 +30,7 @@ UNREACHED_WITH_JOBS_S = 600.0
 LEAVE_S = 2.0
 
 
-async def run(
+async def run(  # noqa: PLR0913 (what of this process it uses)
     backends: Backends,
     scope: SupervisorScope,
     *,
@@ -38,8 +38,12 @@ async def run(
     say: Callable[[str], None] = lambda _line: None,
     clocks: Clocks = SYSTEM_CLOCKS,
     vault: SecretCache | None = None,
+    on_pool: Callable[[JobPool], None] = lambda _pool: None,
 ) -> None:
-    """Supervise until there has been no job for a while. Raises LockedError."""
+    """Supervise until there has been no job for a while. Raises LockedError.
+
+    `on_pool` is called with the jobs in hand, before the first is taken.
+    """
     context = backends.context
     vault = vault or SecretCache("", os.environ)
     while True:
@@ -48,6 +52,7 @@ async def run(
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
+            on_pool(supervisor.job_pool)
             async with secret_handover.serve(vault, home, context, say):
                 await supervisor.serve()
         # A job submitted just before the lock was free again was left to us.

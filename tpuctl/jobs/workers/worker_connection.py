@@ -59,6 +59,8 @@ class WorkerConnection:
     _limit_s: float = COMMAND_TIMEOUT_S
     _silent_since: float | None = None
     _told: set[str] = field(default_factory=set)
+    _newest_sample: tuple[float, AgentSample] | None = None
+    """When it came, by this machine's clock."""
 
     def __post_init__(self) -> None:
         """A run that somebody else began is missed from now on, though it was never reached."""
@@ -76,6 +78,13 @@ class WorkerConnection:
         elif report.phase != Phase.LOST:
             return report
         return report if report.last_lines else replace(report, last_lines=self.tail.last_lines())
+
+    def recent_sample(self, within_s: float) -> AgentSample | None:
+        """What the worker measured last; None when that is older, or the run is over."""
+        if self.over or self._newest_sample is None:
+            return None
+        heard_s, sample = self._newest_sample
+        return sample if self.clocks.monotonic() - heard_s <= within_s else None
 
     async def keep(self) -> None:
         """Connect and listen until the run is over."""
@@ -187,6 +196,7 @@ class WorkerConnection:
             self._set(protocol.apply_status(self.report, status))
             with suppress(MalformedError):  # no reason to lose a worker
                 if new := self.samples.add(status.get("sample")):
+                    self._newest_sample = self.clocks.monotonic(), new
                     self.on_sample(new)
         if "gone" in message:
             gone = bool(message["gone"])

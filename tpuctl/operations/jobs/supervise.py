@@ -9,6 +9,7 @@ from tpuctl.jobs.local import open_jobs
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.jobs.supervisor import supervisor
+from tpuctl.jobs.supervisor.job_pool import JobPool
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
@@ -33,14 +34,21 @@ def parse_owners(text: str | None) -> tuple[str, ...]:
 
 
 def supervise_owners(
-    runtime: JobRuntime, accepts: Sequence[str], say: Say, *, stay: bool
+    runtime: JobRuntime,
+    accepts: Sequence[str],
+    say: Say,
+    *,
+    stay: bool,
+    on_pool: Callable[[JobPool], None] = lambda _pool: None,
 ) -> Awaitable[None]:
     """Supervise the jobs of some owners until none is left, or for good with `stay`.
+
+    `on_pool` is called with the jobs in hand, before the first is taken.
 
     Raises LockedError when a supervisor of the context runs on this machine already.
     """
     scope = SupervisorScope(tuple(accepts), idle_exit_s=None if stay else IDLE_EXIT_S)
-    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say)
+    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say, on_pool=on_pool)
 
 
 def supervise_here(

@@ -1,6 +1,7 @@
 """What a worker prints, however odd, ends nothing but its own attempt."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -55,3 +56,21 @@ def test_a_sample_that_makes_no_sense_loses_no_worker():
     for sample in ({"time_s": "soon"}, {"time_s": 1.0, "values": {"host.load_1m": 2.0}}):
         link._take({"status": {"phase": "running", "sample": sample}})
     assert (link.report.phase, [each.time_s for each in heard]) == ("running", [1.0])
+
+
+def test_a_sample_counts_as_recent_for_a_while_and_not_after_the_run():
+    now = [100.0]
+    link = WorkerConnection(
+        ".tpuctl/jobs/digits-a1b2c3-a1", WorkerReport(1), None,
+        replace(SYSTEM_CLOCKS, monotonic=lambda: now[0]), lambda: None,
+    )  # fmt: skip
+    assert link.recent_sample(25.0) is None
+    told = {"status": {"sample": {"time_s": 1.0, "values": {"host.load_1m": 2.0}}}}
+    link._take(told)
+    now[0] = 125.0
+    assert link.recent_sample(25.0).values == {"host.load_1m": 2.0}
+    link._take(told)  # nothing new
+    now[0] = 125.1
+    assert link.recent_sample(25.0) is None
+    link._take({"status": {"sample": {"time_s": 2.0, "values": {}}}, "gone": False})
+    assert link.recent_sample(25.0) is None

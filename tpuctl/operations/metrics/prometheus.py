@@ -1,0 +1,141 @@
+"""A port of this machine where Prometheus reads what a supervisor knows."""
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tpuctl.errors import LocalIOError
+from tpuctl.jobs.supervisor.controller import JobController
+from tpuctl.jobs.supervisor.job_pool import JobPool
+from tpuctl.metrics.exporters.prometheus_text import (
+    CONTENT_TYPE,
+    GaugeValue,
+    exposition,
+    sampled_values,
+)
+from tpuctl.models.job import JobRecord
+from tpuctl.operations.jobs import supervise
+from tpuctl.operations.jobs.events import JobRuntime
+from tpuctl.operations.slices import spending
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
+
+ADDRESS = "127.0.0.1"
+HOSTS = (ADDRESS, "localhost")
+SILENT_S = 25.0
+"""A worker is measured every 10 s; one that told nothing for so long is left out."""
+
+
+async def supervise_with_metrics(
+    runtime: JobRuntime, accepts: Sequence[str], say: supervise.Say, *, stay: bool, port: int
+) -> None:
+    """Supervise as supervise_owners does, and serve /metrics at a port of 127.0.0.1 meanwhile.
+
+    Port 0 is one that the system chooses. Raises LockedError, LocalIOError.
+    """
+    pools: list[JobPool] = []
+    text = partial(_page, pools, runtime.now)
+    async with serve_page(port, text) as given:
+        say(f"metrics: http://{ADDRESS}:{given}/metrics")
+        await supervise.supervise_owners(runtime, accepts, say, stay=stay, on_pool=pools.append)
+
+
+@contextlib.asynccontextmanager
+async def serve_page(port: int, text: Callable[[], str]) -> AsyncIterator[int]:
+    """Serve a text at /metrics of a port of 127.0.0.1, to programs of this machine alone.
+
+    Yields the port. Raises LocalIOError when it cannot be had.
+    """
+    from aiohttp import web
+
+    listening = _listen(port)
+    given = listening.getsockname()[1]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=text().encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    application = web.Application(middlewares=[_guard(given)])
+    application.router.add_get("/metrics", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield given
+    finally:
+        await runner.cleanup()
+        listening.close()
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise LocalIOError(
+            f"cannot listen on {ADDRESS}:{port}: {why}",
+            hint="let a free port be chosen: tpuctl supervisor run --metrics 0",
+        ) from error
+
+
+def _guard(port: int) -> "Middleware":
+    """What refuses requests for other hosts (DNS rebinding), and those of web pages."""
+    from aiohttp import web
+
+    hosts = {f"{host}:{port}" for host in HOSTS}
+
+    @web.middleware
+    async def check(request: web.Request, handler: "Handler") -> web.StreamResponse:
+        given = [host.lower() for host in request.headers.getall("Host", [])]
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        if len(given) != 1 or given[0] not in hosts:
+            return web.Response(status=403, text="Refused: not the host of this server.\n")
+        if "Origin" in request.headers or site not in ("none", "same-origin"):
+            return web.Response(status=403, text="Refused: web pages may not read metrics.\n")
+        return await handler(request)
+
+    return check
+
+
+def _page(pools: Sequence[JobPool], now: Callable[[], float]) -> str:
+    """The page of metrics; of a supervisor that began anew, the newest of its pools counts."""
+    values = [GaugeValue("tpuctl_supervisor_up", {}, 1)]
+    for controller in pools[-1].controllers.values() if pools else ():
+        values += [*job_values(controller.record, now()), *_worker_values(controller)]
+    return exposition(values)
+
+
+def job_values(record: JobRecord, now_s: float) -> Iterator[GaugeValue]:
+    """The gauges of a job; what is not known is missing."""
+    labels = {"job": record.job_id}
+    yield GaugeValue("tpuctl_job_state", {**labels, "state": record.state}, 1)
+    per_hour = spending.usd_per_hour(record) if spending.has_slice(record) else 0.0
+    known = {
+        "tpuctl_job_step": record.attempt.last_step if record.attempt else None,
+        "tpuctl_job_usd_per_hour": per_hour,
+        "tpuctl_job_usd_total": spending.spending_of(record, now_s).usd,
+    }
+    for name, value in known.items():
+        if value is not None:
+            yield GaugeValue(name, labels, value)
+
+
+def _worker_values(controller: JobController) -> Iterator[GaugeValue]:
+    """The gauges of the workers that were measured lately."""
+    record, gang = controller.record, controller.gang
+    attempt = record.attempt
+    if gang is None or attempt is None or gang.attempt != attempt.number:
+        return
+    for link in gang.links:
+        if (sample := link.recent_sample(SILENT_S)) is None:
+            continue
+        worker_id = link.report.worker_id
+        labels = {
+            "job": record.job_id, "attempt": str(attempt.number), "worker": str(worker_id),
+            "node": attempt.nodes[worker_id * len(attempt.nodes) // len(gang.links)],
+            "zone": attempt.zone,
+        }  # fmt: skip
+        yield from sampled_values(labels, sample.values)
