@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,3 +154,10 @@ def test_a_second_rsync_copies_nothing(openssh, tree, tmp_path):
     assert (again.returncode, again.stdout) == (0, ""), again.stderr
     openssh.inside(*rsync, far, str(tmp_path))
     assert contents(tmp_path) == contents(tree)
+
+
+def test_google_s_own_names_are_trusted_beside_the_workers(openssh):
+    url = "https://storage.googleapis.com/storage/v1/b?project=p"
+    asked = f"import urllib.request as r; r.urlopen({url!r})"
+    done = openssh.inside(sys.executable, "-c", asked)
+    assert done.stderr.splitlines()[-1] == "urllib.error.HTTPError: HTTP Error 401: Unauthorized"

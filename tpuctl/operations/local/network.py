@@ -21,14 +21,28 @@ _NEW_USER = 0x10000000
 _NEW_NETWORK = 0x40000000
 _BIND, _RECURSIVE, _SLAVE = 4096, 16384, 1 << 19
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
+_BUNDLE = "vpc/layer/root/etc/ssl/certs/ca-certificates.crt"
+"""Whom workers trust: the machine's authorities, and the cloud's own."""
+_TRUST = (
+    *("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "CURL_CA_BUNDLE", "HTTPLIB2_CA_CERTS"),
+    *("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
+    "SSL_CERT_FILE",
+)
+"""The variables by which programs find such a bundle; the workers have them too."""
 # Python ignores these, and a program would inherit that.
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def shell_environment(line: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in the cloud's network: its endpoints, without the machine's proxies."""
+    """The environment in the cloud's network: its endpoints and whom to trust about TLS.
+
+    The machine's proxies are left out.
+    """
     kept = {key: value for key, value in environ.items() if key.lower() not in _PROXIES}
-    return {**kept, **local_cloud.client_environment(line), "TPUCTL_CONTEXT": line["name"]}
+    bundle = Path(line["state_dir"], _BUNDLE)
+    trust = dict.fromkeys(_TRUST, str(bundle)) if bundle.is_file() else {}
+    endpoints = local_cloud.client_environment(line)
+    return {**kept, **trust, **endpoints, "TPUCTL_CONTEXT": line["name"]}
 
 
 def find_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
