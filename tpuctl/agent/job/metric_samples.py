@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 START_S = 1.0
 """Sixteen starts may share two cores: they come first."""
+FIRST_SAMPLE_S = 2.0
 SAMPLE_EVERY_S = 10.0
 FIRST_UPLOAD_S = 60.0
 UPLOAD_EVERY_S = 1800.0
@@ -69,7 +70,9 @@ class MetricSamples(threading.Thread):
 
         self.sampler = Sampler(self.directory)
         self.sampler.sample(self.status)
-        while not self.ending.wait(SAMPLE_EVERY_S):
+        pause_s = FIRST_SAMPLE_S
+        while not self.ending.wait(pause_s):
+            pause_s = SAMPLE_EVERY_S
             self.take()
             if time.monotonic() >= self.upload_at:
                 is_there = self.upload(is_apart=True)
