@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from tpuctl.models.job import Attempt, JobRecord
+from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 
 
 class TimePart(StrEnum):
@@ -67,7 +67,7 @@ def _between(begin_s: float, marks: Sequence[Mark], end_s: float) -> Iterator[Sp
 
 def _marks(record: JobRecord) -> Iterator[Mark]:
     """When each part of each attempt began. Of equal moments the later mark counts."""
-    ended_s = record.submitted_s
+    ended_s, hang_s = record.submitted_s, record.spec.timeouts.hang_s
     for attempt, after in zip(record.attempts, (*record.attempts[1:], None), strict=False):
         stopped_s = attempt.stopping_s or attempt.ended_s
         times = (
@@ -76,7 +76,7 @@ def _marks(record: JobRecord) -> Iterator[Mark]:
             (attempt.ready_s, TimePart.PREPARING),
             (attempt.started_s, _first_part(attempt, record)),
             (attempt.first_step_s, TimePart.TRAINING),
-            (_lost_since_s(attempt, after), TimePart.LOST),
+            (_lost_since_s(attempt, after, hang_s), TimePart.LOST),
             (stopped_s, TimePart.IDLE if after is None else TimePart.RECOVERING),
         )
         for at, part in times:
@@ -93,18 +93,26 @@ def _first_part(attempt: Attempt, record: JobRecord) -> TimePart:
     return TimePart.COMPILING if tells_steps or is_open else TimePart.TRAINING
 
 
-def _lost_since_s(attempt: Attempt, after: Attempt | None) -> float | None:
-    """From when on the next attempt did again what this one had done; None: nothing is known."""
+def _lost_since_s(attempt: Attempt, after: Attempt | None, hang_s: float | None) -> float | None:
+    """From when on what an attempt did was not kept: it hung, or the next one did it again.
+
+    None where nothing is known to be lost. Which steps were made twice is known, and when each was
+    made is not: they are taken to have been equally long.
+    """
     began_s = attempt.first_step_s or attempt.started_s
     stopped_s = attempt.stopping_s or attempt.ended_s
-    if after is None or after.started_s is None or began_s is None or stopped_s is None:
+    if began_s is None or stopped_s is None:
         return None
-    if after.resume_step and after.resume_step >= attempt.last_step:
-        return None  # it went on from the last step
+    worked_until_s = stopped_s
+    if attempt.outcome == AttemptOutcome.HUNG and hang_s is not None:
+        worked_until_s = max(began_s, stopped_s - hang_s)
+    hung_s = worked_until_s if worked_until_s < stopped_s else None
+    if after is None or after.started_s is None:
+        return hung_s
     if not after.resume_step or after.resume_step <= attempt.resume_step:
         return began_s
-    if attempt.saved_s is not None and began_s <= attempt.saved_s <= stopped_s:
-        return attempt.saved_s
     made = attempt.last_step - attempt.resume_step
     kept = after.resume_step - attempt.resume_step
-    return began_s + (stopped_s - began_s) * kept / made
+    if kept >= made:
+        return hung_s  # it went on from the last step
+    return began_s + (worked_until_s - began_s) * kept / made

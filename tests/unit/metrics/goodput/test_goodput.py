@@ -8,12 +8,21 @@ from hypothesis import strategies as st
 
 from tpuctl.metrics.goodput.accounting import Billed, account
 from tpuctl.metrics.goodput.time_parts import TimePart, time_parts
-from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord, JobSpec, JobState
+from tpuctl.models.job import (
+    Attempt,
+    AttemptOutcome,
+    AttemptState,
+    JobRecord,
+    JobSpec,
+    JobState,
+    Timeouts,
+)
 from tpuctl.models.search import Candidate
 from tpuctl.operations.slices import spending
 
 NEVER = 10_000.0
 SPEC = JobSpec("digits", "python3 train.py")
+HANGING = replace(SPEC, timeouts=Timeouts(hang_s=300.0))
 DONE, PREEMPTED = AttemptOutcome.SUCCEEDED, AttemptOutcome.PREEMPTED
 
 
@@ -84,9 +93,23 @@ HISTORIES = {
         job(LOST, replace(AGAIN, resume_step=0), ended_s=1480.0), NEVER,
         {**TWICE, "training": 600, "lost": 500, "idle": 20},
     ),
-    "when it saved is not known: the steps say how much": (
-        job(replace(LOST, saved_s=None), AGAIN, ended_s=1480.0), NEVER,
-        {**TWICE, "training": 400 + 600, "lost": 100, "idle": 20},
+    "it hung after its last save": (
+        job(
+            replace(LOST, outcome=AttemptOutcome.HUNG), replace(AGAIN, resume_step=50),
+            ended_s=1480.0, spec=HANGING,
+        ), NEVER, {**TWICE, "training": 200 + 600, "lost": 300, "idle": 20},
+    ),
+    "it hung, and a part of what it did before is done again": (
+        job(replace(LOST, outcome=AttemptOutcome.HUNG), AGAIN, ended_s=1480.0, spec=HANGING),
+        NEVER, {**TWICE, "training": 160 + 600, "lost": 340, "idle": 20},
+    ),
+    "it hung and ended with that": (
+        job(replace(LOST, outcome=AttemptOutcome.HUNG), ended_s=690.0, spec=HANGING), NEVER,
+        {**BEGAN, "training": 200, "lost": 300},
+    ),
+    "the newest checkpoint was damaged, and it went on from an older one": (
+        job(replace(LOST, saved_s=690.0), replace(AGAIN, resume_step=20), ended_s=1480.0), NEVER,
+        {**TWICE, "training": 200 + 600, "lost": 300, "idle": 20},
     ),
     "it was preempted and waits again": (
         job(LOST, attempt(2, requested_s=700.0)), 800.0,
