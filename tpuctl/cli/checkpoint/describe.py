@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.list import COLUMNS
-from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Moment, age, attributes, values_of
 from tpuctl.cli.shell.progress_display import show_byte_bar

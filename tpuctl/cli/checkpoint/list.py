@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
-from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, Output, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.checkpoint.verify import read_steps
-from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime

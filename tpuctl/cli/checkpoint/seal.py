@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory, survey_directory
 from tpuctl.cli.checkpoint.list import print_steps
-from tpuctl.cli.shell.copy_progress import size_text
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime

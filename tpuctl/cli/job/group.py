@@ -117,7 +117,7 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Delete the records, logs and workdirs of jobs that have ended; checkpoints always stay."""
-    from tpuctl.cli.shell.copy_progress import size_text
+    from tpuctl.byte_size import size_text
     from tpuctl.operations.jobs import change
 
     planned = change.plan_deletion(runtime, names)

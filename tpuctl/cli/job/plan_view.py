@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, moment_of
 from tpuctl.models.slice_options import display_value

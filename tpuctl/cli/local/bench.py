@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tpuctl import catalog
-from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime

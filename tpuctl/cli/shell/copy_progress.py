@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, cast
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -78,15 +79,6 @@ def _lines(runtime: Runtime) -> Callable[[CopyProgress], None]:
         )
 
     return show
-
-
-def size_text(size_bytes: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size_bytes) < 1024:
-            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} TiB"
 
 
 def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgress]:

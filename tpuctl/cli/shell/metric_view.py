@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import Columns, Output, age, attributes
 from tpuctl.cli.shell.parsing import items
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use

@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tpuctl.cli.shell.copy_progress import size_text
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.top.worker_row import WorkerRow
 

@@ -23,7 +23,6 @@ LOW_DUTY_PERCENT = 50.0
 """The chips wait for longer than they work."""
 FULL_CPU_PERCENT = 90.0
 """Of all processors of the host together."""
-GIB = 2**30
 
 
 def idle(seen: Observation) -> Iterator[Finding]:
@@ -122,8 +121,7 @@ def chip_memory(seen: Observation) -> Iterator[Finding]:
     worst, found = max(full.items(), key=lambda row: row[1].share)
     yield Finding(
         "hbm-full", tuple(full), f"the memory of the chips of {who(tuple(full))} is nearly full",
-        f"{found.used / GIB:.1f} of {found.total / GIB:.1f} GiB ({100 * found.share:.0f} %) are "
-        f"used on device {found.device} of worker {worst}, limit {100 * HBM_SHARE:.0f} %",
+        f"{found} on device {found.device} of worker {worst}, limit {100 * HBM_SHARE:.0f} %",
         seen.command("metrics", rest="--metric hbm_used_bytes"),
     )  # fmt: skip
 

@@ -22,7 +22,6 @@ CLOCK_S = 10.0
 """As long as from one sample to the next: the order of workers' lines is wrong before that."""
 SILENT_S = 60.0
 """Six samples of a job's worker are missing."""
-GIB = 2**30
 
 
 def memory(seen: Observation) -> Iterator[Finding]:
@@ -85,8 +84,7 @@ def _full_in_s(worker: WorkerSamples, newest: Fullness) -> float | None:
 
 def _fullest_text(full: dict[int, Fullness]) -> str:
     worst, found = max(full.items(), key=lambda row: row[1].share)
-    used, total = f"{found.used / GIB:.1f}", f"{found.total / GIB:.1f}"
-    return f"{used} of {total} GiB ({100 * found.share:.0f} %) are used on worker {worst}"
+    return f"{found} on worker {worst}"
 
 
 def clock(seen: Observation) -> Iterator[Finding]:

@@ -25,5 +25,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(seen: Observation) -> list[Finding]:
-    """Everything that is wrong with a job or a node."""
-    return [found for rule in RULES for found in rule(seen)]
+    """Everything that is wrong with a job or a node, each once with all its evidence."""
+    told: dict[tuple[str, tuple[int, ...]], Finding] = {}
+    for found in (found for rule in RULES for found in rule(seen)):
+        key = found.name, found.workers
+        first = told.get(key)
+        told[key] = (
+            first._replace(evidence=f"{first.evidence}; {found.evidence}") if first else found
+        )
+    return list(told.values())

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from tpuctl.byte_size import size_text
 from tpuctl.metrics.chip_state import HELD, ChipState, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, device_values
 from tpuctl.models.duration import age
@@ -69,6 +70,10 @@ class Fullness(NamedTuple):
     def share(self) -> float:
         """The used part of the whole."""
         return self.used / self.total
+
+    def __str__(self) -> str:
+        used, total = size_text(self.used), size_text(self.total)
+        return f"{used} of {total} ({100 * self.share:.0f} %) are used"
 
 
 def fullest(worker: WorkerSamples, used: str, total: str) -> Fullness | None:

@@ -196,25 +196,26 @@ TRIGGERED = {
         of_job(*four(w1={**busy(), "chip.hbm_used_bytes/3": 15.5 * GIB,
                          "chip.hbm_total_bytes/3": 15.75 * GIB})),
         "hbm-full", (1,), "the memory of the chips of worker 1 is nearly full",
-        "15.5 of 15.8 GiB (98 %) are used on device 3 of worker 1, limit 95 %",
+        "15.5 GiB of 15.8 GiB (98 %) are used on device 3 of worker 1, limit 95 %",
         "tpuctl job metrics digits-1 --metric hbm_used_bytes",
     ),
     "host memory": (
         of_job(*four(w1=busy(host_memory_used_bytes=96 * GIB))),
         "memory-full", (1,), "the memory of worker 1 is nearly full",
-        "96.0 of 100.0 GiB (96 %) are used on worker 1, limit 95 %",
+        "96.0 GiB of 100.0 GiB (96 %) are used on worker 1, limit 95 %",
         "tpuctl job exec digits-1 --worker 1 -- ps -eo pid,rss,args --sort -rss",
     ),
     "disk that is full": (
         of_node(*two(busy(host_disk_used_bytes=97 * GIB))),
         "disk-full", (0, 1), "the disk of workers 0-1 is nearly full",
-        "97.0 of 100.0 GiB (97 %) are used on worker 0, limit 95 %",
+        "97.0 GiB of 100.0 GiB (97 %) are used on worker 0, limit 95 %",
         "tpuctl node exec n1 --worker 0-1 -- df -h",
     ),
     "disk that fills": (
         of_job(*four(w2=busy(host_disk_used_bytes=lambda offset: (80 + offset / 100) * GIB))),
         "disk-full", (2,), "the disk of worker 2 fills",
-        "83.0 of 100.0 GiB (83 %) are used on worker 2, full in 28 m at the rate of the last 5 m",
+        "83.0 GiB of 100.0 GiB (83 %) are used on worker 2, "
+        "full in 28 m at the rate of the last 5 m",
         "tpuctl job exec digits-1 --worker 2 -- df -h",
     ),
     "input-bound": (
@@ -375,6 +376,16 @@ QUIET = {
 def test_a_rule_says_what_is_wrong_with_its_numbers_and_what_to_do(scene):
     seen, *expected = TRIGGERED[scene]
     assert [tuple(found) for found in findings(seen)] == [tuple(expected)]
+
+
+def test_what_two_rules_find_is_told_once_with_the_evidence_of_both():
+    no_space = "OSError: [Errno 28] No space left on device"
+    full = worker(1, busy(host_disk_used_bytes=100 * GIB))
+    seen = failed(ended(first_worker=1), series=[full], log_ends={1: [no_space]})
+    (found,) = (each for each in findings(seen) if each.name == "disk-full")
+    assert found.evidence == (
+        f"attempt 2: {no_space}; 100.0 GiB of 100.0 GiB (100 %) are used on worker 1, limit 95 %"
+    )
 
 
 @pytest.mark.parametrize("scene", QUIET)
