@@ -14,9 +14,17 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from localsim import service_ports
+from localsim import accounts, service_ports
 from localsim.loopback import LOOPBACK, LOOPBACK_6
-from localsim.server.components import BUCKET, BUCKET_PROPERTIES, PROJECT, Components
+from localsim.server.components import (
+    BUCKET,
+    BUCKET_PROPERTIES,
+    PROJECT,
+    PROJECT_NUMBER,
+    ZONE,
+    Components,
+)
+from localsim.server.workstation import Workstation
 from localsim.services.auth import oauth2
 from localsim.services.authorization import (
     Authenticator,
@@ -41,8 +49,11 @@ from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.tpu import tpu_grpc
+from localsim.services.worker.metadata_server import open_read_only_metadata
 from localsim.state_directory import StateDirectory
-from localsim.workers.isolation.vpc import API_ADDRESS
+from localsim.workers.isolation.namespace_host import METADATA_PORT
+from localsim.workers.isolation.vpc import API_ADDRESS, METADATA_ADDRESS
+from localsim.workers.metadata_tree import SCOPES
 
 if TYPE_CHECKING:
     import ssl
@@ -82,6 +93,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     for listening in await _open_vpc_sockets(parts, "vpc", stack):
         socks.open(listening)
     await _open_relays(parts, stack)
+    await _open_workstation(parts, stack)
     await _open_package_proxy(parts, stack)
     state.write("ports.json", {**state.remembered_ports(), **chosen})
     await orchestrator.reboot()
@@ -211,6 +223,18 @@ def find_certificates(state: StateDirectory) -> "Certificates":
     from localsim.server.certificates import ensure_certificates
 
     return ensure_certificates(state.path / "google")
+
+
+async def _open_workstation(parts: Components, stack: AsyncExitStack) -> None:
+    """Serve the metadata of the machine that `local shell` is on."""
+    if parts.hosts.vpc is None:
+        return
+    account = accounts.default_compute_email(PROJECT_NUMBER)
+    token = parts.worker_tokens.issue_token(account, SCOPES)
+    machine = Workstation(PROJECT, PROJECT_NUMBER, ZONE, API_ADDRESS, account, token)
+    listening = await parts.hosts.vpc.listen(METADATA_ADDRESS, METADATA_PORT)
+    server = await open_read_only_metadata(machine, listening)
+    stack.push_async_callback(server.close)
 
 
 async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:

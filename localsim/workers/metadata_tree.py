@@ -71,7 +71,9 @@ def build_tree(spec: SliceSpec, index: int, present: WorkerState) -> Tree:
             "name": hostname,
             "network-interfaces": ArrayDirectory({"0": _network_interface(spec, index)}),
             "preempted": "TRUE" if present.is_preempted else "FALSE",
-            "service-accounts": _service_accounts(spec, present.access_token),
+            "service-accounts": service_accounts(
+                service_account(spec), scopes(spec), present.access_token
+            ),
             "upcoming-maintenance": _upcoming(spec.maintenance) if spec.maintenance else "NONE",
             "zone": f"projects/{spec.project_number}/zones/{spec.zone}",
         },
@@ -219,12 +221,12 @@ def scopes(spec: SliceSpec) -> tuple[str, ...]:
     return spec.scopes or SCOPES
 
 
-def _service_accounts(spec: SliceSpec, access_token: str) -> Tree:
-    email = service_account(spec)
+def service_accounts(email: str, scopes: tuple[str, ...], access_token: str) -> Tree:
+    """Return the directory of a machine's only account, which is the default."""
     account: Tree = {
         "aliases": ("default",),
         "email": email,
-        "scopes": scopes(spec),
+        "scopes": scopes,
         "token": SecretValue(
             {
                 "access_token": access_token,

@@ -1,4 +1,4 @@
-"""The metadata server of one worker, as metadata.google.internal."""
+"""The metadata server of a worker, or of the machine of `local shell`, at its own address."""
 
 import asyncio
 import hashlib
@@ -6,7 +6,7 @@ import json
 import math
 import socket
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -33,8 +33,21 @@ _NAMES = ("metadata.google.internal", "metadata", "169.254.169.254")
 Answer: TypeAlias = "Tree | str | tuple[str, ...] | RecordValue | SecretValue"
 
 
+class Machine(Protocol):
+    """What a metadata server tells about."""
+
+    def metadata(self) -> Tree:
+        """Return what is below computeMetadata/v1 now."""
+
+    async def metadata_change(self) -> None:
+        """Return at its next change."""
+
+    async def has_network(self) -> None:
+        """Return when the machine has a network."""
+
+
 class MetadataServer:
-    """The metadata server of a worker."""
+    """The metadata server of a machine."""
 
     def __init__(self, runner: web.AppRunner) -> None:
         self._runner = runner
@@ -45,35 +58,44 @@ class MetadataServer:
 
 
 async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataServer:
-    """Serve a worker's metadata on a listening socket."""
+    """Serve a worker's metadata on a listening socket; it can write its guest attributes."""
     app = _application(worker, listening)
+    guest_attribute_routes.add_routes(app, worker)
+    return await _serve(app, listening)
+
+
+async def open_read_only_metadata(machine: Machine, listening: socket.socket) -> MetadataServer:
+    """Serve a machine's metadata on a listening socket."""
+    return await _serve(_application(machine, listening), listening)
+
+
+async def _serve(app: web.Application, listening: socket.socket) -> MetadataServer:
     runner = web.AppRunner(app, access_log=None, logger=HTTP_LOG, shutdown_timeout=CLOSING_S)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     return MetadataServer(runner)
 
 
-def _application(worker: Worker, listening: socket.socket) -> web.Application:
+def _application(machine: Machine, listening: socket.socket) -> web.Application:
     host, port = listening.getsockname()
     own = {f"{name}:{port}" for name in (host, "localhost", *_NAMES)}
     hosts = frozenset({*own, *_NAMES})
     application = web.Application(
-        middlewares=[_reached(worker), _google, guard(hosts=lambda: hosts), _flavoured],
+        middlewares=[_reached(machine), _google, guard(hosts=lambda: hosts), _flavoured],
         client_max_size=guest_attribute_routes.MAX_VALUE_BYTES,
     )
     application.router.add_get("/", _root)
     application.router.add_get(f"/{ROOT}/", _versions)
-    application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _view(worker))
-    guest_attribute_routes.add_routes(application, worker)
+    application.router.add_get(f"/{ROOT}/{VERSION}{{path:(/.*)?}}", _view(machine))
     return application
 
 
-def _reached(worker: Worker) -> Any:
-    """A middleware that answers nothing while the worker's network is cut off."""
+def _reached(machine: Machine) -> Any:
+    """A middleware that answers nothing while the machine's network is cut off."""
 
     @web.middleware
     async def wait(request: web.Request, handler: Handler) -> web.StreamResponse:
-        await worker.has_network()
+        await machine.has_network()
         return await handler(request)
 
     return wait
@@ -109,21 +131,21 @@ async def _versions(_: web.Request) -> web.Response:
     return web.Response(text=f"{VERSION}/\n")
 
 
-def _view(worker: Worker) -> Handler:
+def _view(machine: Machine) -> Handler:
     """A handler that answers with a value, a listing, or the tree below a directory.
 
     A client may ask to wait for a change of it.
     """
 
     async def get(request: web.Request) -> web.Response:
-        response = _answer(worker, request)
+        response = _answer(machine, request)
         if request.query.get("wait_for_change") != "true":
             return response
         seen = request.query.get("last_etag", response.headers["ETag"])
         try:
             async with asyncio.timeout(_wait_s(request)):
-                while (response := _answer(worker, request)).headers["ETag"] == seen:
-                    await worker.metadata_change()
+                while (response := _answer(machine, request)).headers["ETag"] == seen:
+                    await machine.metadata_change()
         except TimeoutError:
             return response
         return response
@@ -131,9 +153,9 @@ def _view(worker: Worker) -> Handler:
     return get
 
 
-def _answer(worker: Worker, request: web.Request) -> web.Response:
+def _answer(machine: Machine, request: web.Request) -> web.Response:
     path = request.match_info["path"]
-    entry = _find(worker.metadata(), [part for part in path.split("/") if part])
+    entry = _find(machine.metadata(), [part for part in path.split("/") if part])
     if isinstance(entry, Mapping) and not path.endswith("/"):
         raise web.HTTPMovedPermanently(f"{request.path}/")
     text, kind = _render(entry, request.query)

@@ -27,7 +27,7 @@ GUEST = "/opt/localsim/python"
 LIBTPU = "/lib/libtpu.so"
 SHARED_FILES = {"python": Path(guest.__path__[0])}
 """What is put on every worker, below /opt/localsim."""
-_METADATA = ("169.254.169.254", "metadata.google.internal metadata")
+_METADATA = (vpc.METADATA_ADDRESS, "metadata.google.internal metadata")
 
 
 class HostsFile:
@@ -101,7 +101,8 @@ class NamespaceIsolation:
         )
         launcher_record.record_launcher(state_dir, isolation._launcher.pid)
         try:
-            await isolation._channel.ask("address", address=vpc.API_ADDRESS)
+            for address in (vpc.API_ADDRESS, vpc.METADATA_ADDRESS):
+                await isolation._channel.ask("address", address=address)
         except BaseException:
             await isolation.close()
             raise

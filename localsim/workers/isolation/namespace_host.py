@@ -11,10 +11,9 @@ from typing import Any
 
 from localsim.workers import chips
 from localsim.workers.isolation.interface import Command, TerminalPair
-from localsim.workers.isolation.vpc import Channel
+from localsim.workers.isolation.vpc import METADATA_ADDRESS, Channel
 
 METADATA_PORT = 80
-METADATA_ADDRESS = "169.254.169.254"
 CHIPS_PORT = 8430
 _ADDRESSES = {
     METADATA_PORT: METADATA_ADDRESS,

@@ -20,6 +20,8 @@ _FOUND = {"boot": 1, "listen": 1, "socket": 1, "terminal": 2}
 _TOO_MANY = "too many open files: the simulator may open {} (ulimit -n)"
 API_ADDRESS = "10.127.0.1"
 """Where the emulated APIs answer inside the VPC."""
+METADATA_ADDRESS = "169.254.169.254"
+"""Link-local: each worker has a metadata server of its own there, and the VPC itself has one."""
 _SOURCE = Path(__file__).parents[3]
 _START = (
     "import sys; sys.path.insert(0, sys.argv[3]); "

@@ -24,6 +24,24 @@ GlobalKnownHostsFile none
 """
 
 
+LISTS_BUCKETS = """
+import json, urllib.request
+of_instance = "http://metadata.google.internal/computeMetadata/v1/instance/"
+def ask(path):
+    request = urllib.request.Request(of_instance + path, headers={"Metadata-Flavor": "Google"})
+    return urllib.request.urlopen(request).read().decode()
+print(ask("name"), ask("service-accounts/default/email"), ask("service-accounts/default/scopes"))
+bearer = "Bearer " + json.loads(ask("service-accounts/default/token"))["access_token"]
+buckets = "https://storage.googleapis.com/storage/v1/b?project=local-project"
+found = urllib.request.urlopen(urllib.request.Request(buckets, headers={"Authorization": bearer}))
+print(*(bucket["name"] for bucket in json.load(found)["items"]))
+try:
+    urllib.request.urlopen(buckets)
+except urllib.error.HTTPError as refusal:
+    print(refusal.code, "without a token")
+"""
+
+
 @dataclass(frozen=True)
 class OpenSsh:
     """OpenSSH with a key that the node's metadata names, and host keys that the API tells."""
@@ -156,8 +174,11 @@ def test_a_second_rsync_copies_nothing(openssh, tree, tmp_path):
     assert contents(tmp_path) == contents(tree)
 
 
-def test_google_s_own_names_are_trusted_beside_the_workers(openssh):
-    url = "https://storage.googleapis.com/storage/v1/b?project=p"
-    asked = f"import urllib.request as r; r.urlopen({url!r})"
-    done = openssh.inside(sys.executable, "-c", asked)
-    assert done.stderr.splitlines()[-1] == "urllib.error.HTTPError: HTTP Error 401: Unauthorized"
+def test_google_s_own_names_take_the_token_of_the_metadata_server(openssh):
+    done = openssh.inside(sys.executable, "-c", LISTS_BUCKETS)
+    assert done.stdout.splitlines() == [
+        "workstation 424242424242-compute@developer.gserviceaccount.com "
+        "https://www.googleapis.com/auth/cloud-platform",
+        "local-bucket",
+        "401 without a token",
+    ], done.stderr
