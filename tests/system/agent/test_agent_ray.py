@@ -194,6 +194,18 @@ def test_another_ray_or_none_is_told_in_one_line(gang, tmp_path, monkeypatch):
     assert ray_program.missing(str(tmp_path), None) == ""
 
 
+def test_ray_without_grpc_is_not_asked_to_serve_clients(tmp_path):
+    bare, ray = tmp_path / "python3-bare", tmp_path / "ray"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    asked = {}
+    for python in (bare, sys.executable):
+        ray.write_text(f"#!{python}\n")
+        argv = ray_program.head_argv(str(ray), 6379, None)
+        asked[python] = any(word.startswith("--ray-client-server-port=") for word in argv)
+    assert asked == {bare: False, sys.executable: True}
+
+
 @pytest.mark.soak
 def test_another_ray_ends_the_run(gang):
     (worker,) = gang.begin("echo never", count=1, version="2.61.0")

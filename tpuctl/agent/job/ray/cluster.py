@@ -86,7 +86,8 @@ class Host:
         dashboard = ray_program.free_port(ray_program.DASHBOARD_PORT) if wants_dashboard else None
         where = f"{self.node.address}:{port}"
         self.meeting = Meeting(self.selector, self.node.address, self.name, where)
-        self.node.start(ray_program.head_argv(port, dashboard))
+        program = ray_program.find(self.node.directory) or "ray"
+        self.node.start(ray_program.head_argv(program, port, dashboard))
         if not self.is_complete():
             return -signal.SIGTERM
         took_s = time.monotonic() - self.began

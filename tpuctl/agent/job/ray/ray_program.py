@@ -23,6 +23,8 @@ DASHBOARD_PORT = 8265
 STARTED = b"Ray runtime started"
 """`ray start` prints it when its node is in the cluster's table (Ray 2.60, scripts.py, node.py)."""
 METADATA = "from importlib.metadata import version; print(version('ray'))"
+HAS_GRPC = "from importlib.util import find_spec; raise SystemExit(find_spec('grpc') is None)"
+"""Ray takes a port for its client server only where gRPC is installed (Ray 2.60, parameter.py)."""
 DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # The whole cluster ends at once: no node has to move its work to others first.
@@ -85,10 +87,20 @@ def interpreter(program: str) -> str | None:
     return None
 
 
-def head_argv(port: int, dashboard_port: int | None) -> list[str]:
+def serves_clients(program: str) -> bool:
+    """Whether this Ray has what its client server needs, which `pip install ray` leaves out."""
+    python = interpreter(program)
+    if python is None:
+        return True
+    asked = subprocess.run([python, "-c", HAS_GRPC], stdin=subprocess.DEVNULL, check=False)
+    return asked.returncode == 0
+
+
+def head_argv(program: str, port: int, dashboard_port: int | None) -> list[str]:
     """Return the options of the cluster's first host."""
     return [
-        "--head", f"--port={port}", f"--ray-client-server-port={free_port()}",
+        "--head", f"--port={port}",
+        *([f"--ray-client-server-port={free_port()}"] if serves_clients(program) else []),
         f"--include-dashboard={'true' if dashboard_port else 'false'}",
         *([f"--dashboard-port={dashboard_port}"] if dashboard_port else []),
         "--dashboard-host=127.0.0.1",
