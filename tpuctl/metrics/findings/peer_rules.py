@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from tpuctl.metrics.chip_state import DUTY_CYCLE
 from tpuctl.metrics.findings import windows
 from tpuctl.metrics.findings.observation import Finding, Observation
+from tpuctl.metrics.findings.state_rules import stuck_workers
 from tpuctl.metrics.samples import WorkerSamples
 
 PACE_SHARE = 0.8
@@ -32,7 +33,12 @@ def straggler(seen: Observation) -> Iterator[Finding]:
 
 
 def _slow_steps(seen: Observation) -> Iterator[Finding]:
-    paces = {each.worker_id: _pace(each) for each in seen.series if _told_steps(each)}
+    stuck = stuck_workers(seen)
+    paces = {
+        each.worker_id: _pace(each)
+        for each in seen.series
+        if _told_steps(each) and each.worker_id not in stuck
+    }
     if len(paces) < 2:
         return
     rates = {worker_id: rate for worker_id, (rate, _) in paces.items()}

@@ -29,16 +29,33 @@ def hung(seen: Observation) -> Iterator[Finding]:
             f"{failed.reason}{silent}",
             seen.command("bundle" if seen.has_stacks else "logs"),
         )  # fmt: skip
+    stuck = stuck_workers(seen) if seen.is_working else ()
+    if stuck:
+        yield _no_progress(seen, stuck)
+
+
+def stuck_workers(seen: Observation) -> tuple[int, ...]:
+    """The workers whose newest step is old: all of them only where no line was printed either."""
     ages = step_ages_s(seen)
+    stuck = tuple(worker_id for worker_id, old_s in ages.items() if old_s >= HUNG_S)
+    if len(stuck) < len(ages):
+        return stuck
     quiet_s = seen.now_s - seen.log_written_s if seen.log_written_s is not None else 0.0
-    if seen.is_working and ages and min(ages.values()) >= HUNG_S and quiet_s >= HUNG_S:
-        workers = tuple(ages)
-        yield Finding(
-            "hung", workers, f"{who(workers)} make no progress",
-            f"no step for {age(min(ages.values()))} and no line for {age(quiet_s)}, limit "
-            f"{age(HUNG_S)}",
-            seen.command("exec", workers, "-- ps -eo pid,stat,wchan:30,args"),
-        )  # fmt: skip
+    return stuck if quiet_s >= HUNG_S else ()
+
+
+def _no_progress(seen: Observation, stuck: tuple[int, ...]) -> Finding:
+    ages = step_ages_s(seen)
+    newest_s = min(ages.values())
+    if len(stuck) < len(ages):
+        others = f"the newest of the others was {age(newest_s)} ago"
+    else:
+        others = f"no line for {age(seen.now_s - (seen.log_written_s or seen.now_s))}"
+    return Finding(
+        "hung", stuck, f"{who(stuck)} {'makes' if len(stuck) == 1 else 'make'} no progress",
+        f"no step for {age(min(ages[each] for each in stuck))}, {others}, limit {age(HUNG_S)}",
+        seen.command("exec", stuck, "-- ps -eo pid,stat,wchan:30,args"),
+    )  # fmt: skip
 
 
 def step_ages_s(seen: Observation) -> dict[int, float]:

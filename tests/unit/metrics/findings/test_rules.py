@@ -62,6 +62,7 @@ def four(**odd: dict[str, Value]) -> list[WorkerSamples]:
     return [worker(number, odd.get(f"w{number}", busy())) for number in range(4)]
 
 
+WITHOUT_STEPS = {name: value for name, value in busy().items() if "step" not in name}
 FREE, HELD = {"chip.held": 0.0, "host.cpu_percent": 1.0}, {"chip.held": 1.0}
 
 
@@ -250,8 +251,14 @@ TRIGGERED = {
     "hangs": (
         of_job(*(worker(number, STEPLESS) for number in range(4)), log_written_s=T - 1200),
         "hung", (0, 1, 2, 3), "workers 0-3 make no progress",
-        "no step for 22 m and no line for 20 m, limit 15 m",
+        "no step for 22 m, no line for 20 m, limit 15 m",
         "tpuctl job exec digits-1 --worker 0-3 -- ps -eo pid,stat,wchan:30,args",
+    ),
+    "one hangs": (
+        of_job(*four(w3=STEPLESS), log_written_s=T - 5),
+        "hung", (3,), "worker 3 makes no progress",
+        "no step for 22 m, the newest of the others was 0 s ago, limit 15 m",
+        "tpuctl job exec digits-1 --worker 3 -- ps -eo pid,stat,wchan:30,args",
     ),
     "hung and stopped": (
         failed(STACK_HANG, has_stacks=True),
@@ -352,8 +359,8 @@ QUIET = {
     "a long step that prints": of_job(
         *(worker(number, STEPLESS) for number in range(4)), log_written_s=T - 60
     ),
-    "one worker that tells no new step": of_job(
-        *four(w1=busy(program_step_age_s=1320.0)), log_written_s=T - 1200
+    "only worker 0 tells steps": of_job(
+        *four(w1=WITHOUT_STEPS, w2=WITHOUT_STEPS, w3=WITHOUT_STEPS), log_written_s=T - 1200
     ),
     "a job that has ended just now and keeps its slice for a while": of_job(
         job=replace(ENDED_LONG_AGO, ended_s=T - 300), kept_nodes=["digits-1-a2"]
