@@ -39,6 +39,10 @@ COMMANDS = {
     "supervisor": ("supervisor:app", "Look after the jobs of a context."),
     "run": ("job.submit:run", "Submit a job, follow it, tear its slice down."),
     "top": ("top.top:top", "Watch jobs and nodes: chips, hosts, steps, logs, money."),
+    "dashboard": (
+        "dashboard.dashboard:dashboard",
+        "Jobs and nodes in the browser of this machine.",
+    ),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),

@@ -1,13 +1,10 @@
 """A port of this machine where Prometheus reads what a supervisor knows."""
 
 import contextlib
-import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tpuctl.errors import LocalIOError
 from tpuctl.jobs.supervisor.controller import JobController
 from tpuctl.jobs.supervisor.job_pool import JobPool
 from tpuctl.metrics.exporters.prometheus_text import (
@@ -19,13 +16,12 @@ from tpuctl.metrics.exporters.prometheus_text import (
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervise
 from tpuctl.operations.jobs.events import JobRuntime
+from tpuctl.operations.metrics import local_page
 from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
-ADDRESS = "127.0.0.1"
-HOSTS = (ADDRESS, "localhost")
 SILENT_S = 25.0
 """A worker is measured every 10 s; one that told nothing for so long is left out."""
 
@@ -40,7 +36,7 @@ async def supervise_with_metrics(
     pools: list[JobPool] = []
     text = partial(_page, pools, runtime.now)
     async with serve_page(port, text) as given:
-        say(f"metrics: http://{ADDRESS}:{given}/metrics")
+        say(f"metrics: http://{local_page.ADDRESS}:{given}/metrics")
         await supervise.supervise_owners(runtime, accepts, say, stay=stay, on_pool=pools.append)
 
 
@@ -52,7 +48,7 @@ async def serve_page(port: int, text: Callable[[], str]) -> AsyncIterator[int]:
     """
     from aiohttp import web
 
-    listening = _listen(port)
+    listening = local_page.listen(port, "tpuctl supervisor run --metrics 0")
     given = listening.getsockname()[1]
 
     async def answer(_request: web.Request) -> web.Response:
@@ -70,31 +66,18 @@ async def serve_page(port: int, text: Callable[[], str]) -> AsyncIterator[int]:
         listening.close()
 
 
-def _listen(port: int) -> socket.socket:
-    try:
-        return socket.create_server((ADDRESS, port))
-    except OSError as error:
-        why = os.strerror(error.errno or 0).lower()
-        raise LocalIOError(
-            f"cannot listen on {ADDRESS}:{port}: {why}",
-            hint="let a free port be chosen: tpuctl supervisor run --metrics 0",
-        ) from error
-
-
 def _guard(port: int) -> "Middleware":
     """What refuses requests for other hosts (DNS rebinding), and those of web pages."""
     from aiohttp import web
 
-    hosts = {f"{host}:{port}" for host in HOSTS}
-
     @web.middleware
     async def check(request: web.Request, handler: "Handler") -> web.StreamResponse:
-        given = [host.lower() for host in request.headers.getall("Host", [])]
-        site = request.headers.get("Sec-Fetch-Site", "none")
-        if len(given) != 1 or given[0] not in hosts:
-            return web.Response(status=403, text="Refused: not the host of this server.\n")
-        if "Origin" in request.headers or site not in ("none", "same-origin"):
-            return web.Response(status=403, text="Refused: web pages may not read metrics.\n")
+        headers = request.headers
+        site = headers.get("Sec-Fetch-Site", "none")
+        why = local_page.host_refusal(headers.getall("Host", []), port)
+        why = why or local_page.metrics_refusal(headers.getall("Origin", []), site)
+        if why:
+            return web.Response(status=403, text=f"Refused: {why}.\n")
         return await handler(request)
 
     return check

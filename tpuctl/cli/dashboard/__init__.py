@@ -1,0 +1,1 @@
+"""`tpuctl dashboard`: the pages, and the server of this machine that shows them."""

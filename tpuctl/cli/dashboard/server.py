@@ -1,0 +1,188 @@
+"""The server of the dashboard: what each path shows, and to whom."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from tpuctl.cli.dashboard import guard, live, palette
+from tpuctl.cli.dashboard.html import tag
+from tpuctl.cli.dashboard.overview import overview_page
+from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
+from tpuctl.cli.dashboard.sessions import Session, Sessions
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.errors import TpuctlError
+from tpuctl.operations.metrics import local_page
+from tpuctl.operations.metrics.overview import Overviews
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
+
+ASSETS = Path(__file__).parent / "assets"
+KINDS = {
+    ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
+}  # fmt: skip
+STOP_S = 0.1
+"""Browsers that still read live sections are not waited for longer."""
+MakePage = Callable[["Dashboard", web.Request], Awaitable[Page]]
+PAGES: Mapping[str, MakePage] = {
+    "/": lambda board, _request: overview_page(board.overviews),
+}
+"""Path -> what makes its page."""
+
+
+@dataclass(slots=True)
+class Dashboard:
+    """What the pages are made of, and who may see them."""
+
+    runtime: Runtime
+    port: int
+    """Of this machine, where it is served."""
+    sessions: Sessions = field(default_factory=Sessions)
+    pause: live.Pause = asyncio.sleep
+    overviews: Overviews = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.overviews = Overviews(self.runtime)
+
+    @property
+    def link(self) -> str:
+        """The link that works once."""
+        query = urlencode({"code": self.sessions.code})
+        return f"http://{local_page.ADDRESS}:{self.port}{guard.LOGIN}?{query}"
+
+    def application(self) -> web.Application:
+        """What answers at the port."""
+        app = web.Application(
+            middlewares=[guard.guard(self.port), self._middleware()],
+            client_max_size=guard.MOST_BODY_BYTES,
+        )
+        app.on_response_prepare.append(guard.add_headers)
+        app.router.add_get(guard.LOGIN, self._login, allow_head=False)
+        app.router.add_get("/assets/{name:.+}", send_asset)
+        for path, make in PAGES.items():
+            app.router.add_get(path, self._page_handler(make))
+        return app
+
+    @property
+    def _cookie(self) -> str:
+        """The name of the cookie: all ports of this machine share their cookies."""
+        return f"tpuctl-dashboard-{self.port}"
+
+    def session_of(self, request: web.Request) -> Session | None:
+        """The session whose cookie a request has."""
+        return self.sessions.find(request.cookies.get(self._cookie, ""))
+
+    def _middleware(self) -> "Middleware":
+        """What asks for the link first, and makes a page of an error."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: "Handler") -> web.StreamResponse:
+            if self.session_of(request) is None and request.path != guard.LOGIN:
+                return _plain_page(401, "Open the newest link that tpuctl dashboard has printed.")
+            try:
+                return await handler(request)
+            except TpuctlError as error:
+                return self._error_page(request, error)
+
+        return check
+
+    async def _login(self, request: web.Request) -> web.Response:
+        """Exchange the code of the link for a cookie."""
+        session = self.sessions.exchange(request.query.get("code", ""))
+        if session is None and self.session_of(request) is None:
+            return _plain_page(403, "This link was used before: open the newest one.")
+        # To a redirect after a click on another page the browser would not add the cookie.
+        answer = _plain_page(200, "Signed in.", refresh="0;url=/")
+        if session is not None:
+            answer.set_cookie(self._cookie, session.token, httponly=True, samesite="Strict")
+        return answer
+
+    def _page_handler(self, make: MakePage) -> "Handler":
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if live.wants_events(request):
+                return await live.stream(request, lambda: make(self, request), self.pause)
+            return self._answer(request, await make(self, request))
+
+        return answer
+
+    def _error_page(self, request: web.Request, error: TpuctlError) -> web.Response:
+        hint = tag("p", error.hint, class_="muted") if error.hint else None
+        page = Page("That did not work", fixed={"error": tag("div", tag("p", str(error)), hint)})
+        return self._answer(request, page, HTTP_STATUS.get(error.exit_code, 502))
+
+    def _answer(self, request: web.Request, page: Page, status: int = 200) -> web.Response:
+        session = self.session_of(request)
+        messages = session.take_messages() if session else []
+        text = document(page, self.runtime.context.name, messages)
+        return web.Response(text=text, status=status, content_type="text/html")
+
+
+def _plain_page(status: int, text: str, refresh: str | None = None) -> web.Response:
+    icon = tag("link", rel="icon", href="/assets/icon.svg")
+    again = [icon, tag("meta", http_equiv="refresh", content=refresh)] if refresh else None
+    link = tag("p", tag("a", "Go on", href="/")) if refresh else None
+    page = tag(
+        "html", tag("head", tag("title", "tpuctl"), again), tag("body", tag("p", text), link)
+    )
+    return web.Response(status=status, text=f"<!doctype html>\n{page}\n", content_type="text/html")
+
+
+async def send_asset(request: web.Request) -> web.Response:
+    """A file of the pages: a name that is on the list, never a path."""
+    name = request.match_info["name"]
+    if name == "palette.css":
+        return web.Response(text=palette.stylesheet(), content_type="text/css")
+    path = assets().get(name)
+    if path is None:
+        raise web.HTTPNotFound
+    return web.Response(body=path.read_bytes(), content_type=KINDS[path.suffix], charset="utf-8")
+
+
+@cache
+def assets() -> dict[str, Path]:
+    """The files that pages load, by their names."""
+    found = (path for path in ASSETS.rglob("*") if path.suffix in KINDS)
+    return {path.relative_to(ASSETS).as_posix(): path for path in found}
+
+
+@contextlib.asynccontextmanager
+async def serve(board: Dashboard, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve the dashboard at a socket that listens at its port."""
+    runner = web.AppRunner(
+        board.application(),
+        access_log=None,
+        logger=_logger(board.runtime),
+        shutdown_timeout=STOP_S,
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield
+    finally:
+        await runner.cleanup()
+        listening.close()
+
+
+def _logger(runtime: Runtime) -> logging.Logger:
+    """What the server tells of its errors: a line for each, and none of requests it cannot read."""
+
+    class OneLine(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            if not isinstance(error, HttpProcessingError):
+                why = f": {type(error).__name__}: {error}" if error else ""
+                runtime.output.warn(f"dashboard: {record.getMessage()}{why}")
+
+    logger = logging.Logger("tpuctl.dashboard", logging.WARNING)
+    logger.addHandler(OneLine())
+    return logger
