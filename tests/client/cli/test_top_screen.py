@@ -12,6 +12,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top import mesh, screen
 from tpuctl.cli.top.dialogs import Confirmation, Help, WorkerDetails
 from tpuctl.cli.top.screen import TopScreen
+from tpuctl.cli.top.worker_row import DOCUMENT, worker_rows
 from tpuctl.metrics.samples import Sample
 from tpuctl.models.job import AttemptState, JobState, WorkerReport
 from tpuctl.models.job_log import LogLine
@@ -124,6 +125,35 @@ def test_a_person_sees_who_is_busy_who_is_behind_and_what_it_costs(play):
         assert text(app, "#mesh").splitlines()[0] == "▃▃ ▃▃ ▃▃ ▃▃ "
 
     play(story)
+
+
+def past(worker_id: int, pace: float) -> list[Sample]:
+    """What an agent has sampled in the five minutes before: a step each 1/pace s."""
+    return [
+        Sample(NOW_S - 5 - 10 * ago, {
+            "chip.held": 1.0, "program.step": float(int(90 - pace * 10 * ago)),
+            "program.step_age_s": 0.5,
+        })
+        for ago in reversed(range(30))
+    ]  # fmt: skip
+
+
+def test_what_was_measured_before_counts_from_the_first_moment(watched):
+    assert watched.findings(NOW_S)[0].name == "silent"
+    for number in range(4):
+        samples = past(number, 0.1 if number == 1 else 0.3)
+        watched.worker(number).take_past(samples, 5.0, time.monotonic())
+    found = {each.name: each.workers for each in watched.findings(NOW_S)}
+    assert found["straggler"] == (1,)
+    rows = worker_rows(watched, NOW_S, time.monotonic(), watched.findings(NOW_S))
+    assert ["straggler" in DOCUMENT["findings"](row) for row in rows] == [False, True, False, False]
+
+
+def test_a_step_is_as_old_as_its_worker_knows(watched):
+    worker, now_s = watched.worker(1), time.monotonic()
+    old = Sample(NOW_S - 5, {"program.step": 90.0, "program.step_age_s": 900.0})
+    worker.take_past([old], 5.0, now_s)
+    assert worker.steps[0] == (pytest.approx(now_s - 905.0), 90)
 
 
 def test_keys_sort_and_filter_the_workers_and_show_every_number_of_one(play):

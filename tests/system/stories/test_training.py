@@ -238,7 +238,7 @@ def test_top_shows_every_worker_and_cancel_ends_the_job(lab, tmp_path):
         [
             *("job", "worker", "state", "step", "examples_per_s", "mxu_busy", "memory_mib"),
             *("node", "chips", "duty_cycle_percent", "cpu_percent", "host_memory_used_bytes"),
-            "steps_per_s",
+            *("steps_per_s", "findings"),
         ]
     ] * WORKERS
     assert [(row["worker"], row["state"], row["step"], row["chips"]) for row in rows] == [

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import DOCUMENT, TABLE, WorkerRow, worker_rows
+from tpuctl.metrics.findings.observation import Finding
 from tpuctl.operations.metrics.slice_watch import SliceWatch, watch
 
 
@@ -48,7 +50,8 @@ async def _print_once(runtime: Runtime, watching: SliceWatch) -> None:
     use_daemon_threads()
     watching.start()
     await watching.wait_for_all()
-    rows = _rows(runtime, watching)
+    found = {each.name: each.findings(runtime.now()) for each in watching.slices}
+    rows = _rows(runtime, watching, found)
     for error in await watching.stop():
         runtime.output.warn(str(error))
     for each in watching.slices:
@@ -56,8 +59,17 @@ async def _print_once(runtime: Runtime, watching: SliceWatch) -> None:
             runtime.output.warn(f"{each.name}: {each.trouble}")
     output = runtime.output
     output.items(rows, TABLE if output.is_table else DOCUMENT)
+    if output.is_table:
+        for name, one in ((name, one) for name, wrong in found.items() for one in wrong):
+            output.warn(f"{name}: {one.sentence} ({one.evidence})")
 
 
-def _rows(runtime: Runtime, watching: SliceWatch) -> list[WorkerRow]:
+def _rows(
+    runtime: Runtime, watching: SliceWatch, found: Mapping[str, Sequence[Finding]]
+) -> list[WorkerRow]:
     now_s, monotonic_s = runtime.now(), time.monotonic()
-    return [row for each in watching.slices for row in worker_rows(each, now_s, monotonic_s)]
+    return [
+        row
+        for each in watching.slices
+        for row in worker_rows(each, now_s, monotonic_s, found[each.name])
+    ]

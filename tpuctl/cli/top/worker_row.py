@@ -1,11 +1,12 @@
 """What `tpuctl top` says of one worker: for programs, and as a row on the screen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tpuctl.cli.shell.metric_view import chips_text, used_share, used_text
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.metrics.chip_state import ChipUse, chip_use
+from tpuctl.metrics.findings.observation import Finding
 from tpuctl.operations.metrics.watched_slice import WatchedSlice, WatchedWorker
 
 SILENT_S = 6.0
@@ -24,9 +25,13 @@ class WorkerRow(NamedTuple):
     steps_per_s: float | None
     behind: int
     """How many steps it is behind the first worker of its job."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with it."""
 
 
-def worker_rows(watched: WatchedSlice, now_s: float, monotonic_s: float) -> list[WorkerRow]:
+def worker_rows(
+    watched: WatchedSlice, now_s: float, monotonic_s: float, found: Sequence[Finding] = ()
+) -> list[WorkerRow]:
     """A row for each worker; `now_s` is in seconds of the epoch, as the workers' own clocks."""
     first = max((each.step for each in watched.known_workers if each.step is not None), default=0)
     return [
@@ -36,6 +41,7 @@ def worker_rows(watched: WatchedSlice, now_s: float, monotonic_s: float) -> list
             chip_use(each.sample, now_s, SILENT_S) if each.sample else None,
             each.steps_per_s(monotonic_s),
             first - each.step if each.step is not None else 0,
+            tuple(one for one in found if not one.workers or each.worker_id in one.workers),
         )
         for each in watched.known_workers
     ]
@@ -79,6 +85,7 @@ DOCUMENT: Columns[WorkerRow] = {
     "cpu_percent": _sampled("host.cpu_percent"),
     "host_memory_used_bytes": _sampled("host.memory_used_bytes"),
     "steps_per_s": lambda row: row.steps_per_s,
+    "findings": lambda row: [found.name for found in row.findings],
 }
 """For -o json and yaml. The keys are public."""
 

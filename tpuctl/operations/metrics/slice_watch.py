@@ -13,10 +13,11 @@ from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.metrics.sample_history import SampleHistory
-from tpuctl.metrics.samples import Sample, WorkerSamples
+from tpuctl.metrics.samples import Sample, WorkerSamples, choose
 from tpuctl.models.job import JobRecord, WorkerReport
 from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.models.node import NodeState
+from tpuctl.operations.metrics.job_metrics import job_metrics
 from tpuctl.operations.metrics.live_samples import watch_workers
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 from tpuctl.operations.remote.fanout import WorkerReach
@@ -37,9 +38,11 @@ AGAIN_S = 2.0
 KEPT_LINES = 500
 RECENT_S = 60.0
 """Of the log, before the watching began."""
-REPORT_TIMEOUT_S = 5.0
+REPORT_TIMEOUT_S = 10.0
 POLL_S = 0.1
 NODE_EVERY_S = 5.0
+PAST_S = 2000.0
+"""As far back as the rules look: half an hour, and a little more."""
 KEEP_EVERY_S = 10.0
 """Of the samples of a node without a job, as often as an agent takes one."""
 
@@ -87,7 +90,7 @@ class SliceWatch:
         return sum(known) if len(known) == len(prices) else None
 
     async def wait_for_all(self) -> None:
-        """Wait until every worker has reported and was measured, or for 5 s."""
+        """Wait until every worker has reported and was measured, or for 10 s."""
         deadline_s = SYSTEM_CLOCKS.monotonic() + REPORT_TIMEOUT_S
         while SYSTEM_CLOCKS.monotonic() < deadline_s:
             if all(each.is_over or each.is_known for each in self.slices):
@@ -117,10 +120,11 @@ class SliceWatch:
             raise
 
     def _take_record(self, watched: WatchedSlice, record: JobRecord) -> None:
-        before = watched.job.attempt.number if watched.job and watched.job.attempt else 0
+        before = watched.attempt_number
         watched.job = record
-        if record.attempt is not None and record.attempt.number != before:
+        if watched.attempt_number != before:
             watched.workers.clear()  # of a slice that is gone
+            watched.has_past = False
 
     async def _measure(self, watched: WatchedSlice) -> None:
         """Measure the workers of the slices that it has, for as long as it has some."""
@@ -135,6 +139,8 @@ class SliceWatch:
                 known = [watched.worker(number) for number in numbers]
                 every_s = EVERY_S if len(known) <= MANY_WORKERS else EVERY_OF_MANY_S
                 watched.trouble = ""
+                if not watched.has_past:
+                    self._tasks.append(asyncio.create_task(self._remember(watched)))
                 watching = (
                     watch_workers(reach, keep, every_s=every_s, count=FOR_EVER, again_s=AGAIN_S)
                     for reach in reaches
@@ -143,6 +149,34 @@ class SliceWatch:
             except TpuctlError as error:
                 watched.trouble = str(error)
             await asyncio.sleep(AGAIN_S)
+
+    async def _remember(self, watched: WatchedSlice) -> None:
+        """Take the samples from before the watching: without them no rate is known for a minute."""
+        number = watched.attempt_number
+        try:
+            series = await asyncio.to_thread(self._past, watched)
+        except TpuctlError:
+            series = []  # the watching itself tells what is wrong
+        if watched.attempt_number != number:
+            return
+        now_s = SYSTEM_CLOCKS.monotonic()
+        for each in series:
+            old_s = max(0.0, self.runtime.now() - each.samples[-1].time_s)
+            watched.worker(each.worker_id).take_past(each.samples, old_s, now_s)
+        watched.has_past = True
+
+    def _past(self, watched: WatchedSlice) -> list[WorkerSamples]:
+        """The samples of the newest attempt, or those kept of a node. Raises TpuctlError."""
+        since_s = self.runtime.now() - PAST_S
+        if watched.job is None:
+            kept = SampleHistory(self.runtime.home)
+            return kept.read(str(watched.node.node_id), since_s) if watched.node else []
+        found = job_metrics(self.runtime, self.access, watched.name, since_s)
+        attempt = found.job.attempt
+        if attempt is None:
+            return []
+        mine = [each for each in found.series if each.attempt == attempt.number]
+        return [each for each in choose(mine, attempt.started_s or 0.0) if each.samples]
 
     async def _observe_node(self, watched: WatchedSlice) -> None:
         """Keep the state of a node up to date until it is gone."""
@@ -174,13 +208,12 @@ class SliceWatch:
         self, watched: WatchedSlice, watching: asyncio.Future[list[dict[int, str]]]
     ) -> None:
         """Wait for the watching to end, and end it when the job has other slices or none."""
-        attempt = watched.job.attempt if watched.job else None
+        attempt = watched.attempt_number
         try:
             while not watching.done() and not watched.is_over:
                 await asyncio.wait([watching], timeout=AGAIN_S)
-                newest = watched.job.attempt if watched.job else None
                 is_ready = watched.node is None or watched.node.state == NodeState.READY
-                if (newest and newest.number) != (attempt and attempt.number) or not is_ready:
+                if watched.attempt_number != attempt or not is_ready:
                     return
             if watching.done():
                 lost = [each for found in watching.result() for each in found.items()]

@@ -1,6 +1,7 @@
 """What is known of a job's slices, or of a node, while it is watched."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpuctl.metrics.chip_state import DUTY_CYCLE
@@ -76,6 +77,23 @@ class WatchedWorker:
         if busy:
             self.duty_cycles.append(sum(busy) / len(busy))
 
+    def take_past(self, samples: Sequence[Sample], old_s: float, now_s: float) -> None:
+        """Note what was measured before; the newest of these samples is `old_s` old."""
+        first_s = self.history[0].time_s if self.history else float("inf")
+        before = [each for each in samples if each.time_s < first_s]
+        self.history = deque([*before, *self.history][-KEPT_HISTORY:], maxlen=KEPT_HISTORY)
+        told = {
+            int(each.values["program.step"]): each.time_s - each.values["program.step_age_s"]
+            for each in reversed(samples)
+            if {"program.step", "program.step_age_s"} <= each.values.keys()
+        }
+        if told:
+            newest, offset_s = max(told), now_s - old_s - samples[-1].time_s
+            steps = [(told[step] + offset_s, step) for step in sorted(told)]
+            self.steps = deque(
+                [*steps, *(each for each in self.steps if each[1] > newest)], maxlen=KEPT
+            )
+
 
 @dataclass(slots=True)
 class WatchedSlice:
@@ -88,12 +106,19 @@ class WatchedSlice:
     trouble: str = ""
     """Why its workers cannot be measured."""
     is_over: bool = False
+    has_past: bool = False
+    """Whether the samples from before the watching were read, as far as they can be."""
 
     @property
     def accelerator_type(self) -> str:
         """The type of its slices."""
         about = self.job or self.node
         return about.accelerator_type if about else ""
+
+    @property
+    def attempt_number(self) -> int:
+        """Of the job's newest attempt; 0 before the first, and of a node."""
+        return self.job.attempt.number if self.job and self.job.attempt else 0
 
     @property
     def state(self) -> str:
@@ -122,7 +147,9 @@ class WatchedSlice:
 
     @property
     def is_known(self) -> bool:
-        """Whether every worker that it has has told something."""
+        """Whether every worker that it has has told something, and its past is known."""
+        if not self.has_past:
+            return False
         attempt = self.job.attempt if self.job else None
         if self.job is not None and (attempt is None or attempt.started_s is None):
             return False
@@ -131,7 +158,7 @@ class WatchedSlice:
         return len(heard) >= expected and all(each.sample for each in heard)
 
     def findings(self, now_s: float) -> list[Finding]:
-        """What is wrong with it, as far as it shows while it is watched."""
+        """What is wrong with it, as far as its samples show."""
         if self.is_over:
             return []
         series = [
