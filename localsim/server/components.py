@@ -12,6 +12,7 @@ from localsim.clock import Clock
 from localsim.cloud.cloud import Cloud
 from localsim.cloud.db.timekeeping import last_reading
 from localsim.cloud.objects.store import ObjectStore
+from localsim.cloud.project.log_store import LogStore
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
 from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scenario
@@ -105,12 +106,19 @@ def build_components(
     )
     metadata = ProjectMetadata(connection)
     orchestrator = Orchestrator(cloud, slices, clock, project_metadata=metadata.items)
-    secrets = SecretStore(connection)
     return Components(
         orchestrator=orchestrator,
         objects=objects,
         slices=slices,
-        project=ProjectContext(PROJECT, PROJECT_NUMBER, metadata, secrets, orchestrator, clock.now),
+        project=ProjectContext(
+            id=PROJECT,
+            number=PROJECT_NUMBER,
+            metadata=metadata,
+            secrets=SecretStore(connection),
+            logs=LogStore(connection),
+            cloud_port=orchestrator,
+            now=clock.now,
+        ),
         ports=chosen,
         hosts=hosts,
         loopback_ssh=loopback_ssh,
@@ -145,6 +153,7 @@ def _environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{others}/",
     }
 
 

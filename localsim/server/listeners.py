@@ -43,6 +43,7 @@ from localsim.services.net.request_guard import guard
 from localsim.services.net.socks import serve_socks
 from localsim.services.net.tls_front import TlsFront
 from localsim.services.other_apis import other_api_server
+from localsim.services.other_apis.message_calls import MessageMethods
 from localsim.services.rest import rest
 from localsim.services.storage import application as storage
 from localsim.services.storage.body_process import BodyProcess
@@ -74,7 +75,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     await _open_grpc(parts, stack)
     if tls_services is not None:
         await service_ports.serve_secure_grpc(
-            tpu_grpc.handlers(orchestrator),
+            _grpc_handlers(parts),
             chosen["google_tpu"],
             stack,
             certificate=tls_services.certificate,
@@ -104,12 +105,19 @@ async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
     port = parts.ports["tpu_grpc"]
     front = GrpcFront(_own_names(parts.ports, *OWN_NAMES))
     stack.push_async_callback(front.close)
-    handlers = tpu_grpc.handlers(parts.orchestrator, front.admits)
-    front.server_port = await service_ports.start_grpc(handlers, stack)
+    front.server_port = await service_ports.start_grpc(_grpc_handlers(parts, front.admits), stack)
     for listening in service_ports.open_port(port):
         front.open(listening)
     for listening in await _open_vpc_sockets(parts, "tpu_grpc", stack):
         front.open(listening)
+
+
+def _grpc_handlers(
+    parts: Components, admits: Callable[[str], bool] = lambda _: True
+) -> tuple[Any, ...]:
+    """Cloud TPU, and behind it nothing: it answers every method that the others do not have."""
+    methods = MessageMethods(parts.project, other_api_server.MESSAGE_METHODS, admits)
+    return (methods, *tpu_grpc.handlers(parts.orchestrator, admits))
 
 
 def _applications(
@@ -127,7 +135,7 @@ def _applications(
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
     storage_guards = (*guards, storage_authorization(callers))
-    authorize = other_api_authorization(callers)
+    authorize = other_api_authorization(callers, PROJECT)
     return {
         "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
         "storage": storage.application(parts.objects, storage_guards, faults, receiver),
@@ -205,7 +213,7 @@ async def _open_tls_front(
 
     async def start_grpc() -> int:
         control = StorageControlHandler(parts.objects, front.admits)
-        handlers = (control, *tpu_grpc.handlers(parts.orchestrator, front.admits))
+        handlers = (control, *_grpc_handlers(parts, front.admits))
         guard = GrpcAuthorization(_callers(parts), PROJECT)
         return await service_ports.start_grpc(handlers, stack, interceptors=(guard,))
 
@@ -264,6 +272,7 @@ def build_controls(parts: Components) -> ControlActions:
         await orchestrator.reset()
         parts.project.metadata.clear()
         parts.project.secrets.clear()
+        parts.project.logs.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 

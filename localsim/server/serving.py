@@ -40,7 +40,14 @@ from localsim.workers.isolation.vpc_services import VpcServices
 
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
-OTHER_APIS = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
+OTHER_APIS = (
+    "compute",
+    "serviceusage",
+    "cloudresourcemanager",
+    "secretmanager",
+    "logging",
+    "oauth2",
+)
 """They share a port: no path of one is a path of another."""
 MAX_FILES = 65536
 """Enough for some thousand workers; programs inherit it, and some walk through all that they may

@@ -19,7 +19,7 @@ from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
 from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
-from localsim.services.other_apis.other_api_server import Authorize
+from localsim.services.other_apis.other_api_server import MESSAGE_METHODS, Authorize
 from localsim.services.rest import discovery, rest
 from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
@@ -27,8 +27,14 @@ from localsim.services.storage.permissions import permission_denied, permissions
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
-CONTROL_PERMISSIONS = {control_grpc.METHOD.strip("/").replace("/", "."): control_grpc.PERMISSION}
-"""Full name of a method of Storage Control -> the permission that it asks for."""
+NEIGHBOURS = {
+    control_grpc.METHOD.strip("/").replace("/", "."): (STORAGE, control_grpc.PERMISSION),
+    **{
+        method.grpc.replace("/", "."): (method.service, method.permission)
+        for method in MESSAGE_METHODS
+    },
+}
+"""Full name of a method that is not Cloud TPU's -> its service and the permission it asks for."""
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
@@ -81,7 +87,7 @@ class GrpcAuthorization(_Interceptor):
         try:
             method = details.method.strip("/").replace("/", ".")
             header = metadata.get("authorization")
-            service = STORAGE if method in CONTROL_PERMISSIONS else iam.TPU_SERVICE
+            service, _ = NEIGHBOURS.get(method, (iam.TPU_SERVICE, ""))
             _require(
                 self._callers.caller(header, service, method, secure=True),
                 method,
@@ -133,15 +139,19 @@ def storage_authorization(callers: Authenticator) -> Middleware:
     return _checked(check, refusal)
 
 
-def other_api_authorization(callers: Authenticator) -> Authorize:
-    """The function that authorizes requests of the other APIs, but the token endpoint."""
+def other_api_authorization(callers: Authenticator, project: str) -> Authorize:
+    """The function that authorizes requests of the other APIs, but the token endpoint.
+
+    `project` is named where a path does not say what it is about.
+    """
 
     def authorize(request: web.Request, row: ApiMethod) -> iam.Account | None:
         method = f"{row.service.partition('.')[0]}.{row.name}"
         account = callers.of(request, row.service, method)
         if row.permission and not iam.granted_permissions(account, [row.permission]):
             resource = request.path.strip("/").partition("projects/")[2].split("/")[0]
-            raise iam.permission_denied(row.permission, f"projects/{resource}", row.service)
+            name = f"projects/{resource or project}"
+            raise iam.permission_denied(row.permission, name, row.service)
         return account
 
     return authorize
@@ -150,11 +160,11 @@ def other_api_authorization(callers: Authenticator) -> Authorize:
 def _require(account: iam.Account | None, method: str, resource: str) -> None:
     """Raise CloudError unless the account may call the method of that full name."""
     name = method.rpartition(".")[2]
-    permission = CONTROL_PERMISSIONS.get(method) or TPU_METHODS.get(name)
+    service, permission = NEIGHBOURS.get(method, (iam.TPU_SERVICE, TPU_METHODS.get(name)))
     if permission is None:
         raise unimplemented(f"Method {name}")
     if not iam.granted_permissions(account, [permission]):
-        raise iam.permission_denied(permission, resource)
+        raise iam.permission_denied(permission, resource, service)
 
 
 def _refuse_in_json(_request: web.Request, error: CloudError) -> web.Response:

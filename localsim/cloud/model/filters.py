@@ -1,5 +1,7 @@
 """`filter` and `order_by` of the list methods: what is in use of Google's language (AIP-160).
 
+Cloud Logging and Cloud Monitoring have the same language, by and large.
+
     filter      = sequence { "AND" sequence }
     sequence    = factor { factor }                 a space means AND
     factor      = term { "OR" term }                OR binds closer than AND
@@ -12,6 +14,8 @@ or matches as `=` does when it holds a `*`. Numbers and times are compared as te
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cmp_to_key
 from operator import ge, gt, le, lt
 from typing import Any, TypeVar
@@ -23,6 +27,30 @@ Fields = Mapping[str, str]
 """What can be asked of one resource: field -> its value as text."""
 Matches = Callable[[Fields], bool]
 
+
+@dataclass(frozen=True, slots=True)
+class FilterFields:
+    """The fields that a filter may name."""
+
+    names: Collection[str]
+    prefixes: tuple[str, ...] = ()
+    """Any field below these is one: `jsonPayload.`; it is compared by `=`, `!=` and `:` alone."""
+    readings: Mapping[str, Callable[[str], str]] = dataclass_field(default_factory=dict)
+    """Field -> how a value of a filter is made comparable; raises CloudError."""
+
+    def check(self, name: str, operator: str) -> None:
+        """Raise INVALID_ARGUMENT unless the field may be compared in that way."""
+        if name in self.names:
+            return
+        if not name.startswith(self.prefixes):
+            raise invalid(f"Invalid filter: '{name[:128]}' is none of {self._listed()}.")
+        if operator in _COMPARISONS:
+            raise invalid(f"Invalid filter: '{operator}' does not apply to '{name[:128]}'.")
+
+    def _listed(self) -> str:
+        return ", ".join(sorted((*self.names, *(f"{prefix}*" for prefix in self.prefixes))))
+
+
 MAX_FILTER_CHARS = 4096
 MAX_FILTER_DEPTH = 32
 _TOKEN = re.compile(
@@ -32,15 +60,17 @@ _TOKEN = re.compile(
 )
 _SYMBOLS = frozenset({"!=", "<=", ">=", "=", ":", "<", ">", "(", ")", "-"})
 _COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_OPERATORS = frozenset({"=", "!=", ":", *_COMPARISONS})
 
 
-def matcher(text: str, fields: Collection[str]) -> Matches:
+def matcher(text: str, fields: FilterFields | Collection[str]) -> Matches:
     """A predicate for a filter over resources with those fields; raises INVALID_ARGUMENT."""
     if not text.strip():
         return lambda _: True
     if len(text) > MAX_FILTER_CHARS:
         raise invalid(f"The filter must have at most {MAX_FILTER_CHARS} characters.")
-    parser = _FilterParser(_tokens(text), fields)
+    named = fields if isinstance(fields, FilterFields) else FilterFields(fields)
+    parser = _FilterParser(_tokens(text), named)
     matches = parser.expression(0)
     if parser.next is not None:
         raise _malformed(parser.next)
@@ -101,7 +131,7 @@ def _tokens(text: str) -> list[str]:
 class _FilterParser:
     """A recursive-descent parser; every method consumes the tokens that it parses."""
 
-    def __init__(self, tokens: list[str], fields: Collection[str]) -> None:
+    def __init__(self, tokens: list[str], fields: FilterFields) -> None:
         self._tokens = tokens[::-1]
         self._fields = fields
 
@@ -142,9 +172,12 @@ class _FilterParser:
             if self._take() != ")":
                 raise _malformed(token)
             return inner
-        if token not in self._fields:
-            raise invalid(f"Invalid filter: '{token[:128]}' is none of {_listed(self._fields)}.")
-        return _restriction(token, self._take(), _unquoted(self._take()))
+        operator = self._take() if self.next in _OPERATORS else ""
+        self._fields.check(token, operator)
+        if not operator:
+            raise _malformed(self.next or "its end")
+        reading = self._fields.readings.get(token, str)
+        return _restriction(token, operator, reading(_unquoted(self._take())))
 
     def _take(self) -> str:
         if not self._tokens:
@@ -158,8 +191,6 @@ def _restriction(field: str, operator: str, value: str) -> Matches:
         return lambda fields: compare(fields[field], value)
     if operator == ":" and "*" not in value:
         return lambda fields: value in fields[field]
-    if operator not in ("=", ":", "!="):
-        raise _malformed(operator)
     parts, wanted = value.split("*"), operator != "!="
     return lambda fields: _is_like(fields[field], parts) == wanted
 

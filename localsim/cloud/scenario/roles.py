@@ -52,6 +52,8 @@ _SECRETS_CHANGE = frozenset(
     {"secretmanager.secrets.create", "secretmanager.secrets.delete", "secretmanager.versions.add"}
 )
 _SECRETS_ACCESS = frozenset({"secretmanager.versions.access"})
+_LOGS_WRITE = frozenset({"logging.logEntries.create"})
+_LOGS_READ = frozenset({"logging.logEntries.list"})
 
 ROLES: Mapping[str, frozenset[str]] = {
     "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,
@@ -59,6 +61,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/storage.admin": _STORAGE,
     "roles/secretmanager.admin": _SECRETS_READ | _SECRETS_CHANGE | _SECRETS_ACCESS,
     "roles/secretmanager.secretAccessor": _SECRETS_ACCESS,
+    "roles/logging.logWriter": _LOGS_WRITE,
+    "roles/logging.viewer": _LOGS_READ,
     # An editor sets no policies and reads no secrets.
     "roles/editor": _PROJECT_READ
     | {"serviceusage.services.list", "serviceusage.services.enable", "serviceusage.quotas.get"}
@@ -67,7 +71,9 @@ ROLES: Mapping[str, frozenset[str]] = {
     | (_STORAGE - {"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
     | _COMPUTE
     | _SECRETS_READ
-    | _SECRETS_CHANGE,
+    | _SECRETS_CHANGE
+    | _LOGS_WRITE
+    | _LOGS_READ,
 }
 EDITOR = "roles/editor"
 """What the Compute Engine default account has in most projects."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.cloud.project.log_store import LogStore
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
 from localsim.services.auth.iam import Account
@@ -13,6 +14,7 @@ from localsim.services.tpu.calls import CloudPort
 COMPUTE = "compute.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
+LOGGING = "logging.googleapis.com"
 SECRET_MANAGER = "secretmanager.googleapis.com"
 
 
@@ -24,6 +26,7 @@ class ProjectContext:
     number: int
     metadata: ProjectMetadata
     secrets: SecretStore
+    logs: LogStore
     cloud_port: CloudPort
     now: Callable[[], float]
     """Simulated seconds since the epoch."""

@@ -13,7 +13,13 @@ from localsim.services.auth import oauth2
 from localsim.services.auth.iam import Account
 from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import http_error
-from localsim.services.other_apis import compute, resourcemanager, secretmanager, serviceusage
+from localsim.services.other_apis import (
+    cloud_logging,
+    compute,
+    resourcemanager,
+    secretmanager,
+    serviceusage,
+)
 from localsim.services.other_apis.other_api_calls import (
     COMPUTE,
     ApiCall,
@@ -26,7 +32,15 @@ from localsim.services.rest.json_messages import parse_json
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 200
-ROWS = (*compute.ROWS, *serviceusage.ROWS, *resourcemanager.ROWS, *secretmanager.ROWS)
+MESSAGE_METHODS = cloud_logging.METHODS
+"""What is answered over gRPC as well."""
+ROWS = (
+    *compute.ROWS,
+    *serviceusage.ROWS,
+    *resourcemanager.ROWS,
+    *secretmanager.ROWS,
+    *(method.rest() for method in MESSAGE_METHODS),
+)
 REASONS = {
     400: "invalid",
     401: "required",

@@ -15,6 +15,7 @@ TITLES: Mapping[str, str] = {
     TPU: "Cloud TPU API",
     "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
     "compute.googleapis.com": "Compute Engine API",
+    "logging.googleapis.com": "Cloud Logging API",
     "secretmanager.googleapis.com": "Secret Manager API",
     "serviceusage.googleapis.com": "Service Usage API",
     "storage.googleapis.com": "Cloud Storage API",

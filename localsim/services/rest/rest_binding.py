@@ -16,9 +16,14 @@ SYSTEM_PARAMETERS = frozenset({*discovery.SYSTEM_PARAMETERS, "trace"})
 
 
 def request_message(
-    kind: Any, path: tuple[str, str], query: Iterable[tuple[str, str]], body: tuple[str, Any]
+    kind: Any,
+    path: tuple[str, str] | None,
+    query: Iterable[tuple[str, str]],
+    body: tuple[str, Any],
 ) -> Any:
     """A message of `kind`; path and body are pairs of the field they fill (`*`: all) and its value.
+
+    Where the path names no resource it is None.
 
     Raises MalformedRequestError when something fits no field.
     """
@@ -35,6 +40,8 @@ def request_message(
         violations = [FieldViolation("Invalid JSON payload received. Message too deep.")]
     if violations:
         raise MalformedRequestError(violations)
+    if path is None:
+        return message
     # The path names the resource, whatever the body says.
     *parents, name = path[0].split(".")
     setattr(reduce(getattr, parents, message), name, path[1])

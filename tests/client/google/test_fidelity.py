@@ -20,7 +20,13 @@ from localsim.services.storage import routes
 TESTS = Path(__file__).parents[2]
 PAGE = (TESTS.parent / "docs" / "localsim.md").read_text("utf-8")
 SOURCES = ("observed: ", "documented: page ")
-NEIGHBOURS = ("compute.", "serviceusage.", "cloudresourcemanager.", "secretmanager.")
+NEIGHBOURS = (
+    "compute.",
+    "serviceusage.",
+    "cloudresourcemanager.",
+    "secretmanager.",
+    "logging.",
+)
 KINDS = ("faithful", "simplified", "absent")
 EVIDENCE = ("observed", "documented", "assumed")
 

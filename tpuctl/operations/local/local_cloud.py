@@ -207,6 +207,7 @@ def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{line['serviceusage']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{line['cloudresourcemanager']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{line['secretmanager']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{line['logging']}/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": line["project"],
         "CLOUDSDK_COMPUTE_ZONE": line["zone"],

@@ -53,6 +53,7 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(running):
         "serviceusage",
         "cloudresourcemanager",
         "secretmanager",
+        "logging",
         "oauth2",
         "vpc",
         "control",
