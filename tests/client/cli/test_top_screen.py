@@ -90,9 +90,13 @@ def play(runtime, watched, cloud):
     return run
 
 
-def workers(app: TopScreen) -> list[list[str]]:
-    table = app.query_one("#workers", DataTable)
+def rows(app: TopScreen, name: str) -> list[list[str]]:
+    table = app.query_one(name, DataTable)
     return [table.get_row_at(number) for number in range(table.row_count)]
+
+
+def workers(app: TopScreen) -> list[list[str]]:
+    return rows(app, "#workers")
 
 
 def text(app: TopScreen, name: str) -> str:
@@ -145,8 +149,8 @@ def test_what_was_measured_before_counts_from_the_first_moment(watched):
         watched.worker(number).take_past(samples, 5.0, time.monotonic())
     found = {each.name: each.workers for each in watched.findings(NOW_S)}
     assert found["straggler"] == (1,)
-    rows = worker_rows(watched, NOW_S, time.monotonic(), watched.findings(NOW_S))
-    assert ["straggler" in DOCUMENT["findings"](row) for row in rows] == [False, True, False, False]
+    told = worker_rows(watched, NOW_S, time.monotonic(), watched.findings(NOW_S))
+    assert ["straggler" in DOCUMENT["findings"](row) for row in told] == [False, True, False, False]
 
 
 def test_a_step_is_as_old_as_its_worker_knows(watched):
@@ -154,6 +158,20 @@ def test_a_step_is_as_old_as_its_worker_knows(watched):
     old = Sample(NOW_S - 5, {"program.step": 90.0, "program.step_age_s": 900.0})
     worker.take_past([old], 5.0, now_s)
     assert worker.steps[0] == (pytest.approx(now_s - 905.0), 90)
+
+
+def test_a_program_that_says_its_last_step_has_its_time_left(play, watched):
+    for number in range(4):
+        report = WorkerReport(number, "running", step=100, metrics={"steps": 400.0})
+        watched.worker(number).take_report(report, time.monotonic())
+        watched.worker(number).steps.clear()
+        watched.worker(number).take_past(past(number, 0.5), 0.0, time.monotonic())
+
+    async def story(app, press):
+        (row,) = rows(app, "#slices")
+        assert row[:6] == ["digits-1", "RUNNING", "v5litepod-16", "100/400", "0.5", "10 m"]
+
+    play(story)
 
 
 def test_keys_sort_and_filter_the_workers_and_show_every_number_of_one(play):

@@ -19,7 +19,7 @@ from tpuctl.jobs.record import record_store as records
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 
 ZONE = "us-central2-b"
-TYPES = {1: "v4-8", 2: "v4-16", 4: "v4-32", 16: "v4-128", 64: "v4-512", 256: "v4-2048"}
+TYPES = {1: "v4-8", 2: "v4-16", 4: "v4-32", 8: "v4-64", 16: "v4-128", 64: "v4-512", 256: "v4-2048"}
 QUICK = "provisioning_delay_s: 0.1\nacceptance_delay_s: 0.1\ndeletion_delay_s: 0.1\n"
 DEADLINE_S = 90.0
 LOOK_S = 0.2

@@ -47,8 +47,9 @@ def texts(tmp_path) -> list[str]:
         ("levanter", LEVANTER.replace("12.0it", "1.23kit"), {}),
         ("levanter", "Saving checkpoint at step 1200 to gs://b/x", {"step": 1200, "metrics": {}}),
         ("levanter", "Resuming training from step 21", {"resume_step": 21, "metrics": {}}),
-        ("hf-trainer", TRAINER, {"step": 20, "metrics": {"loss": 0.69, "eval_loss": 0.7}}),
-        ("keras", KERAS, {"step": 2, "metrics": {"loss": 0.1, "val_loss": 0.06}}),
+        ("hf-trainer", TRAINER,
+         {"step": 20, "metrics": {"steps": 40.0, "loss": 0.69, "eval_loss": 0.7}}),
+        ("keras", KERAS, {"step": 2, "metrics": {"steps": 3.0, "loss": 0.1, "val_loss": 0.06}}),
         ("lightning", LIGHTNING, {"step": 2, "metrics": {"loss": 0.0032}}),
     ],
 )  # fmt: skip

@@ -24,6 +24,7 @@ from tpuctl.cli.top.dialogs import Confirmation, Help, WorkerDetails
 from tpuctl.cli.top.worker_row import SCREEN, WorkerRow, worker_rows
 from tpuctl.errors import TpuctlError
 from tpuctl.metrics.samples import device_values
+from tpuctl.models.duration import age
 from tpuctl.operations.jobs import change
 from tpuctl.operations.metrics.slice_watch import SliceWatch
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
@@ -31,7 +32,7 @@ from tpuctl.operations.metrics.watched_slice import WatchedSlice
 REFRESH_S = 1.0
 FINDINGS_S = 5.0
 MOST_FINDINGS = 3
-SLICE_COLUMNS = ("NAME", "STATE", "TYPE", "WORKERS", "STEP", "STEPS/S", "USD/H", "USD")
+SLICE_COLUMNS = ("NAME", "STATE", "TYPE", "STEP", "STEPS/S", "LEFT", "USD/H", "USD")
 SORTS = ("worker", "chips", "step")
 MESH_METRICS = {
     "duty cycle": ("chip.duty_cycle_percent", None),
@@ -148,14 +149,16 @@ class TopScreen(App[bool]):
         workers, now_s = watched.known_workers, time.monotonic()
         steps = [each.step for each in workers if each.step is not None]
         rates = [rate for each in workers if (rate := each.steps_per_s(now_s)) is not None]
+        left_s = [left for each in workers if (left := each.left_s(now_s)) is not None]
+        last = max((each.last_step for each in workers if each.last_step), default=None)
         usd, so_far = watched.usd_per_hour, watched.usd_so_far(self.runtime.now())
         return [
             watched.name,
             watched.state,
             watched.accelerator_type,
-            str(len(workers)),
-            str(min(steps)) if steps else "-",
+            f"{min(steps)}{f'/{last}' if last else ''}" if steps else "-",
             f"{min(rates):.3g}" if rates else "-",
+            age(max(left_s)) if left_s else "-",
             "-" if usd is None else str(Usd(usd)),
             "-" if so_far is None else str(Usd(so_far)),
         ]

@@ -20,12 +20,12 @@ EXPRESSIONS = {
     # transformers 5: tqdm's bar of the training, which unlike that of an evaluation does not
     # move the cursor up, and the dictionaries of ProgressCallback.on_log
     "hf-trainer": (
-        r"^ *\d+%\|.*\| (?P<step>\d+)/\d+ \[[^\x1b]*$"
+        r"^ *\d+%\|.*\| (?P<step>\d+)/(?P<steps>\d+) \[[^\x1b]*$"
         rf"|'loss': '?(?P<loss>{NUMBER})|'eval_loss': '?(?P<eval_loss>{NUMBER})"
     ),
     # keras 3, utils/progbar.py: the step is the epoch
     "keras": (
-        rf"^Epoch (?P<step>\d+)/\d+|- loss: (?P<loss>{NUMBER})"
+        rf"^Epoch (?P<step>\d+)/(?P<steps>\d+)|- loss: (?P<loss>{NUMBER})"
         rf"(?:.*- val_loss: (?P<val_loss>{NUMBER}))?"
     ),
     # lightning 2.6, TQDMProgressBar and RichProgressBar: the step is the epoch

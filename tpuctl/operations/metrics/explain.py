@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,23 +13,24 @@ from tpuctl.jobs.leases import lease
 from tpuctl.jobs.logs import segments
 from tpuctl.jobs.record import record_store
 from tpuctl.metrics.chip_state import ChipState
-from tpuctl.metrics.findings import state_rules, windows
+from tpuctl.metrics.findings import host_rules, state_rules, windows
 from tpuctl.metrics.findings.known_errors import first_match
 from tpuctl.metrics.findings.observation import ChipUser, Finding, Observation
 from tpuctl.metrics.findings.rules import findings
-from tpuctl.metrics.samples import WorkerSamples, choose
+from tpuctl.metrics.samples import Sample, WorkerSamples, choose, merge
 from tpuctl.metrics.stored_samples import read_stored
 from tpuctl.models.duration import age
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobState
 from tpuctl.models.node import Node, NodeState
 from tpuctl.operations.jobs import queries
-from tpuctl.operations.metrics.job_metrics import job_metrics
+from tpuctl.operations.metrics.job_metrics import JobMetrics, job_metrics
+from tpuctl.operations.metrics.live_samples import watch_workers
 from tpuctl.operations.metrics.node_metrics import node_metrics
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.slices import cost, lifecycle, spending
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.operations.workers import access as worker_access
-from tpuctl.operations.workers import chip_holders
+from tpuctl.operations.workers import chip_holders, targets
 
 if TYPE_CHECKING:
     from tpuctl.api.ssh.keys import Access
@@ -99,7 +101,8 @@ def explain_job(runtime: JobRuntime, access: Access, job: JobRecord) -> Explanat
     now_s = runtime.now()
     end_s = now_s if job.ended_s is None else job.ended_s
     found = job_metrics(runtime, access, job.job_id, end_s - WINDOW_S)
-    seen = replace(_seen_of_job(runtime, found.job, found.series, now_s), is_live=True)
+    series = merge([*found.series, *_silent_measured(runtime, access, found, now_s)])
+    seen = replace(_seen_of_job(runtime, found.job, series, now_s), is_live=True)
     ahead = {
         each.worker_id: max(0.0, each.samples[-1].time_s - runtime.now())
         for each in seen.series
@@ -107,6 +110,34 @@ def explain_job(runtime: JobRuntime, access: Access, job: JobRecord) -> Explanat
     }
     kept = list(_kept_nodes(runtime, found.job))
     return _explained(replace(seen, clock_off_s=ahead, kept_nodes=kept), found.missing)
+
+
+def _silent_measured(
+    runtime: JobRuntime, access: Access, found: JobMetrics, now_s: float
+) -> list[WorkerSamples]:
+    """A sample, taken now, of each worker whose agent keeps none, as on a full disk."""
+    attempt = found.job.attempt
+    if attempt is None or attempt.state != AttemptState.RUNNING:
+        return []
+    telling = {
+        each.worker_id
+        for each in found.series
+        if each.attempt == attempt.number and each.samples[-1].time_s > now_s - host_rules.SILENT_S
+    }
+    taken: list[WorkerSamples] = []
+
+    def keep(worker_id: int, sample: Sample) -> None:
+        taken.append(WorkerSamples(attempt.number, worker_id, [sample]))
+
+    with suppress(TpuctlError):  # who cannot be measured stays silent
+        target = targets.job_target(
+            runtime.store(), runtime.tpu, access, found.job.job_id, runtime.now(), runtime.sleep
+        )
+        for reach in target.reaches:
+            silent = [each for each in reach.workers if reach.first + each.worker_id not in telling]
+            if silent:
+                asyncio.run(watch_workers(replace(reach, workers=silent), keep, every_s=1, count=1))
+    return taken
 
 
 def _kept_nodes(runtime: JobRuntime, job: JobRecord) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What is known of a job's slices, or of a node, while it is watched."""
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,19 @@ class WatchedWorker:
         if len(recent) < 2:
             return 0.0 if len(self.steps) > 1 else None
         return (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0])
+
+    @property
+    def last_step(self) -> int | None:
+        """The step that its program ends with, if it prints `steps=`."""
+        told = self.report.metrics.get("steps") if self.report else None
+        return int(told) if isinstance(told, float) and 0 < told < math.inf else None
+
+    def left_s(self, now_s: float) -> float | None:
+        """In how many seconds it is at its last step at the present rate, if that is known."""
+        rate, last = self.steps_per_s(now_s), self.last_step
+        if not rate or last is None or self.step is None:
+            return None
+        return max(0.0, (last - self.step) / rate)
 
     def take_report(self, report: WorkerReport, now_s: float) -> None:
         """Note what its agent reports."""
