@@ -96,7 +96,7 @@ def test_each_finding_is_a_line_with_its_evidence_and_the_next_command(at_noon, 
     measured(store, 0, NOW_S - 5, pace=2, hbm_gib=15.6)
     measured(store, 1, NOW_S - 5, pace=1)
     lines = (
-        "the memory of the chips of worker 0 is nearly full (15.6 of 16.0 GiB (97 %) are used "
+        "the memory of the chips of worker 0 is nearly full (15.6 GiB of 16.0 GiB (97 %) are used "
         "on device 0 of worker 0, limit 95 %); "
         "run: tpuctl job metrics digits-1 --metric hbm_used_bytes\n",
         "worker 1 is slower than the others (1 steps/s in the last 5 m, the others 2 (median), "
