@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import tag
 from tpuctl.cli.dashboard.server import Dashboard, serve
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
@@ -39,19 +40,19 @@ def dashboard(
     if runtime.has_no_local_state():
         return
     listening = local_page.listen(port, "tpuctl dashboard --port 0")
-    board = Dashboard(runtime, listening.getsockname()[1])
     connect(runtime)
+    server = Dashboard(Board(runtime), listening.getsockname()[1])
 
     async def run() -> None:
         use_daemon_threads()
-        async with serve(board, listening):
-            _show_link(runtime, board, opens=not no_open)
+        async with serve(server, listening):
+            _show_link(runtime, server, opens=not no_open)
             await asyncio.Event().wait()
 
     try:
         run_until_signal(runtime, run())
     finally:
-        _link_file(runtime, board).unlink(missing_ok=True)
+        _link_file(runtime, server).unlink(missing_ok=True)
 
 
 def connect(runtime: Runtime) -> None:
@@ -59,28 +60,28 @@ def connect(runtime: Runtime) -> None:
     runtime.tpu, runtime.storage_session, runtime.access, runtime.outside  # noqa: B018
 
 
-def _show_link(runtime: Runtime, board: Dashboard, *, opens: bool) -> None:
+def _show_link(runtime: Runtime, server: Dashboard, *, opens: bool) -> None:
     def show_next(_code: str) -> None:
-        _link_file(runtime, board).unlink(missing_ok=True)
-        runtime.output.note(f"opened; the link for another browser: {board.link}")
+        _link_file(runtime, server).unlink(missing_ok=True)
+        runtime.output.note(f"opened; the link for another browser: {server.link}")
 
-    board.sessions.on_new_code = show_next
-    runtime.output.line(board.link)
+    server.sessions.on_new_code = show_next
+    runtime.output.line(server.link)
     runtime.out.flush()
     if opens:
-        _open_browser(runtime, board)
+        _open_browser(runtime, server)
 
 
-def _open_browser(runtime: Runtime, board: Dashboard) -> None:
+def _open_browser(runtime: Runtime, server: Dashboard) -> None:
     """Open the link in a browser, by a file of this user: all may read the words of a command."""
-    file = _link_file(runtime, board)
+    file = _link_file(runtime, server)
     make_private(file.parent)
-    page = tag("meta", http_equiv="refresh", content=f"0;url={board.link}")
+    page = tag("meta", http_equiv="refresh", content=f"0;url={server.link}")
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as stream:
         stream.write(page)
     webbrowser.open(file.as_uri())
 
 
-def _link_file(runtime: Runtime, board: Dashboard) -> Path:
-    return runtime.home / f"dashboard-{board.port}.html"
+def _link_file(runtime: Runtime, server: Dashboard) -> Path:
+    return runtime.home / f"dashboard-{server.port}.html"

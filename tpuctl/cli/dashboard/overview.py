@@ -3,34 +3,38 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import Child, Html, link, table, tag
-from tpuctl.cli.dashboard.page import Page, facts, findings_list, heading, missing_list, state
+from tpuctl.cli.dashboard.page import (
+    Page,
+    facts,
+    findings_list,
+    heading,
+    missing_list,
+    state,
+    usd_text,
+)
 from tpuctl.cli.job.details import last_step
-from tpuctl.cli.shell.output import Usd, age
+from tpuctl.cli.shell.output import age
 from tpuctl.operations.jobs.queries import current_status
-from tpuctl.operations.metrics.overview import JobSummary, NodeSummary, Overview, Overviews
+from tpuctl.operations.metrics.overview import JobSummary, NodeSummary, Overview
 
 EVERY_S = 10.0
 """Each time the record of every job is read."""
 
 
-async def overview_page(overviews: Overviews) -> Page:
+async def overview_page(board: Board) -> Page:
     """The page of all jobs and nodes, as they are now."""
-    found = await asyncio.to_thread(overviews.read)
+    found = await asyncio.to_thread(board.overviews.read)
     findings = [each for summary in found.jobs for each in summary.findings]
     live = {
         "now": _now(found),
         "missing": missing_list(found.missing),
-        "findings": findings_list(findings, "Nothing is known to be wrong."),
+        "findings": findings_list(findings, board.typed),
         "jobs": heading("Jobs", _jobs(found)),
         "nodes": heading("Nodes", _nodes(found)),
     }
     return Page("Overview", live, every_s=EVERY_S)
-
-
-def usd_text(amount: float | None) -> str:
-    """US dollars, or that no price is known."""
-    return "no known price" if amount is None else f"{Usd(amount)} USD"
 
 
 def _now(found: Overview) -> Html:

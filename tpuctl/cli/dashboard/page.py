@@ -1,9 +1,10 @@
 """A page: sections, some of which are kept up to date, in the frame that all pages share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpuctl.cli.dashboard.html import Child, Html, join, link, tag
+from tpuctl.cli.shell.output import Usd
 from tpuctl.metrics.findings.observation import Finding
 
 HTTP_STATUS = {10: 404, 11: 409, 12: 409, 21: 403, 40: 503, 41: 504, 80: 403, 2: 400}
@@ -105,16 +106,17 @@ def state(text: str) -> Html:
     return tag("b", text, class_=f"state {kind}")
 
 
-def findings_list(findings: Sequence[Finding], calm: str) -> Html:
-    """What is wrong, each with its evidence and the command to run next."""
+def findings_list(findings: Sequence[Finding], typed: Callable[[str], str]) -> Html:
+    """What is wrong, each with its evidence and the command to run next, as it is typed."""
     if not findings:
-        return heading("What is wrong", tag("p", calm, class_="muted"))
+        calm = tag("p", "Nothing is known to be wrong.", class_="muted")
+        return heading("What is wrong", calm)
     items = [
         tag(
             "li",
             tag("p", tag("b", each.sentence)),
             tag("p", each.evidence, class_="muted"),
-            tag("p", "run: ", tag("code", each.command)),
+            tag("p", "run: ", tag("code", typed(each.command))),
         )
         for each in findings
     ]
@@ -124,3 +126,8 @@ def findings_list(findings: Sequence[Finding], calm: str) -> Html:
 def missing_list(lines: Sequence[str]) -> Html:
     """What could not be read; empty where all could."""
     return tag("ul", [tag("li", line) for line in lines], class_="missing") if lines else Html("")
+
+
+def usd_text(amount: float | None) -> str:
+    """US dollars, or that no price is known."""
+    return "no known price" if amount is None else f"{Usd(amount)} USD"

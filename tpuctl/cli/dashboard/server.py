@@ -15,14 +15,15 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from tpuctl.cli.dashboard import guard, live, palette
+from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import tag
+from tpuctl.cli.dashboard.job_page import job_charts, job_page
 from tpuctl.cli.dashboard.overview import overview_page
 from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
 from tpuctl.cli.dashboard.sessions import Session, Sessions
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TpuctlError
 from tpuctl.operations.metrics import local_page
-from tpuctl.operations.metrics.overview import Overviews
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
@@ -33,26 +34,25 @@ KINDS = {
 }  # fmt: skip
 STOP_S = 0.1
 """Browsers that still read live sections are not waited for longer."""
-MakePage = Callable[["Dashboard", web.Request], Awaitable[Page]]
+MakePage = Callable[[Board, web.Request], Awaitable[Page]]
 PAGES: Mapping[str, MakePage] = {
-    "/": lambda board, _request: overview_page(board.overviews),
+    "/": lambda board, _request: overview_page(board),
+    "/jobs/{job}": lambda board, request: job_page(
+        board, request.match_info["job"], request.query.get("worker", "")
+    ),
 }
 """Path -> what makes its page."""
 
 
 @dataclass(slots=True)
 class Dashboard:
-    """What the pages are made of, and who may see them."""
+    """The server: who may see the pages, and what makes them."""
 
-    runtime: Runtime
+    board: Board
     port: int
     """Of this machine, where it is served."""
     sessions: Sessions = field(default_factory=Sessions)
     pause: live.Pause = asyncio.sleep
-    overviews: Overviews = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.overviews = Overviews(self.runtime)
 
     @property
     def link(self) -> str:
@@ -71,6 +71,7 @@ class Dashboard:
         app.router.add_get("/assets/{name:.+}", send_asset)
         for path, make in PAGES.items():
             app.router.add_get(path, self._page_handler(make))
+        app.router.add_get("/jobs/{job}/samples", self._samples)
         return app
 
     @property
@@ -110,10 +111,16 @@ class Dashboard:
     def _page_handler(self, make: MakePage) -> "Handler":
         async def answer(request: web.Request) -> web.StreamResponse:
             if live.wants_events(request):
-                return await live.stream(request, lambda: make(self, request), self.pause)
-            return self._answer(request, await make(self, request))
+                return await live.stream(request, lambda: make(self.board, request), self.pause)
+            return self._answer(request, await make(self.board, request))
 
         return answer
+
+    async def _samples(self, request: web.Request) -> web.Response:
+        """The charts of a job, for the scripts of its page."""
+        job, workers = request.match_info["job"], request.query.get("worker", "")
+        found = await asyncio.to_thread(job_charts, self.board, job, workers)
+        return web.json_response(found)
 
     def _error_page(self, request: web.Request, error: TpuctlError) -> web.Response:
         hint = tag("p", error.hint, class_="muted") if error.hint else None
@@ -123,7 +130,7 @@ class Dashboard:
     def _answer(self, request: web.Request, page: Page, status: int = 200) -> web.Response:
         session = self.session_of(request)
         messages = session.take_messages() if session else []
-        text = document(page, self.runtime.context.name, messages)
+        text = document(page, self.board.runtime.context.name, messages)
         return web.Response(text=text, status=status, content_type="text/html")
 
 
@@ -156,12 +163,12 @@ def assets() -> dict[str, Path]:
 
 
 @contextlib.asynccontextmanager
-async def serve(board: Dashboard, listening: socket.socket) -> AsyncIterator[None]:
+async def serve(dashboard: Dashboard, listening: socket.socket) -> AsyncIterator[None]:
     """Serve the dashboard at a socket that listens at its port."""
     runner = web.AppRunner(
-        board.application(),
+        dashboard.application(),
         access_log=None,
-        logger=_logger(board.runtime),
+        logger=_logger(dashboard.board.runtime),
         shutdown_timeout=STOP_S,
     )
     await runner.setup()
@@ -169,6 +176,7 @@ async def serve(board: Dashboard, listening: socket.socket) -> AsyncIterator[Non
         await web.SockSite(runner, listening).start()
         yield
     finally:
+        await dashboard.board.watches.close()
         await runner.cleanup()
         listening.close()
 

@@ -57,10 +57,17 @@ def account(spans: Sequence[Span], billed: Sequence[Billed]) -> Goodput:
     for part in TimePart:
         mine = [span for span in spans if span.part == part]
         if mine:
-            usd = sum(_usd(span, each) for span in mine for each in billed)
+            usd = sum(usd_of(span, billed) or 0.0 for span in mine)
             seconds = sum(span.seconds for span in mine)
             totals.append(PartTotal(part, seconds, usd if is_priced else None))
     return Goodput(tuple(totals))
+
+
+def usd_of(span: Span, billed: Sequence[Billed]) -> float | None:
+    """What was billed in a span of time; None where a price is not known."""
+    if any(each.usd_per_s is None for each in billed):
+        return None
+    return sum(_usd(span, each) for each in billed)
 
 
 def _usd(span: Span, billed: Billed) -> float:

@@ -86,7 +86,7 @@ class Overviews:
             JobSummary(
                 job,
                 spending.spending_of(job, now_s).usd,
-                self._findings(job, missing) if not job.is_ended or job.job_id in failed else (),
+                self.findings(job, missing) if not job.is_ended or job.job_id in failed else (),
             )
             for job in shown
         ]
@@ -118,7 +118,7 @@ class Overviews:
         missing += [f"zone {zone} does not answer" for zone in unreachable]
         return with_flex_start(self.runtime.tpu, nodes)
 
-    def _findings(self, job: JobRecord, missing: list[str]) -> Sequence[Finding]:
+    def findings(self, job: JobRecord, missing: list[str]) -> Sequence[Finding]:
         """What is wrong with a job by its bucket, read anew now and then."""
         key, now_s = (job.job_id, job.state), self.runtime.now()
         read_s, found = self._found.get(key, (0.0, ()))

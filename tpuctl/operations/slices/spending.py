@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tpuctl.metrics.goodput.accounting import Billed, Goodput, account
-from tpuctl.metrics.goodput.time_parts import time_parts
+from tpuctl.metrics.goodput.time_parts import Span, time_parts
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.node import Provisioning
 from tpuctl.models.search import Candidate
@@ -65,6 +65,11 @@ def spending_of(record: JobRecord, now_s: float) -> Spending:
 
 def goodput_of(record: JobRecord, now_s: float) -> Goodput:
     """Where the seconds and the dollars of a job went by `now_s`."""
+    return account(*history_of(record, now_s))
+
+
+def history_of(record: JobRecord, now_s: float) -> tuple[list[Span], list[Billed]]:
+    """The parts of a job's time one after the other, and when its slices were paid for."""
     billed = []
     for use in slice_uses(record, now_s):
         price = cost.usd_per_hour(use.accelerator_type, use.zone, provisioning(record))
@@ -72,7 +77,7 @@ def goodput_of(record: JobRecord, now_s: float) -> Goodput:
         if use.hours:
             billed.append(Billed(use.begin_s, use.end_s, usd_per_s))
     last_s = max((each.end_s for each in billed), default=0.0)
-    return account(time_parts(record, now_s, last_s), billed)
+    return time_parts(record, now_s, last_s), billed
 
 
 def provisioning(record: JobRecord) -> Provisioning:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.server import Dashboard, serve
 from tpuctl.cli.shell.runtime import Runtime
 
@@ -80,7 +81,7 @@ def served(home: Path, now_s: float) -> Iterator[Dashboard]:
         now=lambda: now_s,
     )  # fmt: skip
     listening = socket.create_server(("127.0.0.1", 0))
-    board = Dashboard(runtime, listening.getsockname()[1], pause=never)
+    board = Dashboard(Board(runtime), listening.getsockname()[1], pause=never)
     started, loops = threading.Event(), []
 
     async def run() -> None:

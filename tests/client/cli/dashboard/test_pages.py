@@ -1,11 +1,14 @@
 """What the pages of the dashboard say."""
 
 import html
+import json
 import re
 
 from client.cli.dashboard.serving import Answer
-from client.cli.job.job_records import attempt, job, put, store_of
-from tpuctl.models.job import AttemptState, JobState
+from client.cli.job.job_records import T, attempt, job, put, store_of
+from tpuctl.models.job import AttemptOutcome, AttemptState, JobState, WorkerReport
+from tpuctl.operations.slices import spending
+from tpuctl.packed_samples import pack
 
 
 def words(answer: Answer) -> str:
@@ -55,3 +58,77 @@ def test_a_live_page_is_sent_in_sections_that_have_changed(browser, board, cloud
     assert keys == [["now", "missing", "findings", "jobs", "nodes"], ["now", "jobs"], []]
     assert "/jobs/new-1" in sent[1]
     assert browser.get("/").status == 200
+
+
+def resumed_job():
+    """A job that was preempted after an hour and resumed; its second worker then failed."""
+    bad = WorkerReport(
+        1, "ended", stage="run", exit_status=1, step=150, last_lines=("step=150", "<b>Killed</b>")
+    )
+    first = attempt(first_step_s=T + 180, provisioning_s=T + 10)
+    second = attempt(
+        2, requested_s=T + 3700, provisioning_s=T + 3710, ready_s=T + 3760, started_s=T + 3800,
+        first_step_s=T + 3860, ended_s=T + 7000, deleted_s=T + 7030, resume_step=60, last_step=150,
+        outcome=AttemptOutcome.FAILED, reason="worker 1 ended with 1", workers=(bad,),
+        first_worker=1,
+    )  # fmt: skip
+    return job(attempts=(first, second), ended_s=T + 7010)
+
+
+def test_the_page_of_a_job_says_where_its_seconds_and_dollars_went(browser, cloud):
+    put(store_of(cloud.home), resumed_job())
+    page = browser.get("/jobs/digits")
+    seen = words(page)
+    assert seen.startswith("digits-1 state FAILED why ")
+    parts = re.findall(r"(\w+) (\d+ [hms](?: \d+ [ms])?) (\d+\.\d) % (\d+\.\d+) USD", seen)
+    assert [(part, time) for part, time, _, _ in parts] == [
+        ("waiting", "20 s"), ("provisioning", "1 m 40 s"), ("preparing", "1 m 40 s"),
+        ("compiling", "2 m 00 s"), ("training", "1 h 27 m"), ("lost", "23 m 12 s"),
+        ("recovering", "40 s"), ("idle", "30 s"),
+    ]  # fmt: skip
+    goodput = spending.goodput_of(resumed_job(), T + 7200)
+    total = sum(each.usd for each in goodput.parts)
+    assert f"Together 1 h 57 m, {total:.2f} USD." in seen
+    assert abs(sum(float(usd) for *_, usd in parts) - total) < 0.05
+    lanes = re.findall(r'<div class="lane"><span>(.*?)</span>', page.text)
+    assert lanes == ["all", "1 preempted", "2 failed"]
+    assert page.text.count('class="preempted"') == 3
+
+
+def test_the_page_of_a_job_has_who_failed_first_what_is_wrong_and_what_to_type(browser, cloud):
+    put(store_of(cloud.home), resumed_job())
+    page = browser.get("/jobs/digits-1")
+    seen = words(page)
+    assert "Worker 1, the first to go wrong in attempt 2" in seen
+    assert "step=150 <b>Killed</b> " in seen
+    assert "&lt;b&gt;Killed&lt;/b&gt;" in page.text
+    assert "run: tpuctl job " in seen
+    assert "2 failed 53 m 20 s 60 to 150 digits-1-a2 in us-west4-a worker 1 ended with 1" in seen
+    assert len(page.text) < 20_000
+
+
+def test_a_job_that_there_is_not_is_said_in_a_page(browser):
+    page = browser.get("/jobs/nothing-1%3Cscript%3E")
+    assert (page.status, "<script>" in page.text) == (404, False)
+    assert "tpuctl job list" in page.text
+
+
+def test_the_charts_have_both_attempts_and_when_the_slice_was_taken(browser, cloud):
+    store = store_of(cloud.home)
+    put(store, resumed_job())
+    for number, begin_s in ((1, T + 200), (2, T + 3900)):
+        rows = [{"time_s": begin_s + 10 * n, "values": {"program.loss": 2.5}} for n in range(3)]
+        for worker in (0, 1):
+            key = f"tpuctl/jobs/digits-1/metrics/a{number}/w{worker}/{int(begin_s * 1000):015d}"
+            store.put_if_absent(key, pack(rows))
+    found = json.loads(browser.get("/jobs/digits-1/samples?worker=1").text)
+    (loss,) = found["charts"]
+    assert [(line["attempt"], line["label"], line["values"]) for line in loss["lines"]] == [
+        (1, "worker 1", [2.5, 2.5, 2.5]), (2, "worker 1", [2.5, 2.5, 2.5]),
+    ]  # fmt: skip
+    assert [found["times"][line["first"]] for line in loss["lines"]] == [T + 200, T + 3900]
+    assert [(mark["time"], mark["text"]) for mark in found["marks"]] == [
+        (T + 120, "attempt 1"), (T + 3660, "preempted"), (T + 3800, "attempt 2"),
+        (T + 7000, "failed"),
+    ]  # fmt: skip
+    assert browser.get("/jobs/digits-1/samples?worker=x").status == 400
