@@ -10,7 +10,7 @@ import pytest
 
 from system.stories.gang_cloud import gangs, is_running
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 PROGRAM = """
 import itertools, os, time

@@ -13,11 +13,12 @@ from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.logs.log_stream import follow
 from tpuctl.metrics.sample_history import SampleHistory
-from tpuctl.metrics.samples import Sample, WorkerSamples, choose
+from tpuctl.metrics.samples import Sample, WorkerSamples
 from tpuctl.models.job import JobRecord, WorkerReport
 from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.models.node import NodeState
 from tpuctl.operations.metrics.job_metrics import job_metrics
+from tpuctl.operations.metrics.job_observation import WINDOW_S, newest_samples
 from tpuctl.operations.metrics.live_samples import watch_workers
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 from tpuctl.operations.remote.fanout import WorkerReach
@@ -41,8 +42,6 @@ RECENT_S = 60.0
 REPORT_TIMEOUT_S = 10.0
 POLL_S = 0.1
 NODE_EVERY_S = 5.0
-PAST_S = 2000.0
-"""As far back as the rules look: half an hour, and a little more."""
 KEEP_EVERY_S = 10.0
 """Of the samples of a node without a job, as often as an agent takes one."""
 
@@ -167,16 +166,12 @@ class SliceWatch:
 
     def _past(self, watched: WatchedSlice) -> list[WorkerSamples]:
         """The samples of the newest attempt, or those kept of a node. Raises TpuctlError."""
-        since_s = self.runtime.now() - PAST_S
+        since_s = self.runtime.now() - WINDOW_S
         if watched.job is None:
             kept = SampleHistory(self.runtime.home)
             return kept.read(str(watched.node.node_id), since_s) if watched.node else []
         found = job_metrics(self.runtime, self.access, watched.name, since_s)
-        attempt = found.job.attempt
-        if attempt is None:
-            return []
-        mine = [each for each in found.series if each.attempt == attempt.number]
-        return [each for each in choose(mine, attempt.started_s or 0.0) if each.samples]
+        return newest_samples(found.series, found.job.attempt)
 
     async def _observe_node(self, watched: WatchedSlice) -> None:
         """Keep the state of a node up to date until it is gone."""
