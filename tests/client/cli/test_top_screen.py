@@ -158,6 +158,7 @@ def test_a_step_is_as_old_as_its_worker_knows(watched):
     old = Sample(NOW_S - 5, {"program.step": 90.0, "program.step_age_s": 900.0})
     worker.take_past([old], 5.0, now_s)
     assert worker.steps[0] == (pytest.approx(now_s - 905.0), 90)
+    assert worker.history[-1].values["program.step_age_s"] == pytest.approx(904.0)
 
 
 def test_a_program_that_says_its_last_step_has_its_time_left(play, watched):

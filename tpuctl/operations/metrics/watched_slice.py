@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpuctl.metrics.chip_state import DUTY_CYCLE
@@ -93,20 +93,28 @@ class WatchedWorker:
 
     def take_past(self, samples: Sequence[Sample], old_s: float, now_s: float) -> None:
         """Note what was measured before; the newest of these samples is `old_s` old."""
-        first_s = self.history[0].time_s if self.history else float("inf")
-        before = [each for each in samples if each.time_s < first_s]
-        self.history = deque([*before, *self.history][-KEPT_HISTORY:], maxlen=KEPT_HISTORY)
         told = {
             int(each.values["program.step"]): each.time_s - each.values["program.step_age_s"]
             for each in reversed(samples)
             if {"program.step", "program.step_age_s"} <= each.values.keys()
         }
+        first_s = self.history[0].time_s if self.history else math.inf
+        before = [each for each in samples if each.time_s < first_s]
+        since = [_with_step_age(each, told) for each in self.history]
+        self.history = deque([*before, *since][-KEPT_HISTORY:], maxlen=KEPT_HISTORY)
         if told:
-            newest, offset_s = max(told), now_s - old_s - samples[-1].time_s
+            offset_s = now_s - old_s - samples[-1].time_s
             steps = [(told[step] + offset_s, step) for step in sorted(told)]
-            self.steps = deque(
-                [*steps, *(each for each in self.steps if each[1] > newest)], maxlen=KEPT
-            )
+            newer = [each for each in self.steps if each[1] > max(told)]
+            self.steps = deque([*steps, *newer], maxlen=KEPT)
+
+
+def _with_step_age(sample: Sample, told: Mapping[int, float]) -> Sample:
+    """The sample with the age of its step, where it is known when that was told."""
+    told_s = told.get(int(sample.values.get("program.step", -1)))
+    if told_s is None:
+        return sample
+    return Sample(sample.time_s, {**sample.values, "program.step_age_s": sample.time_s - told_s})
 
 
 @dataclass(slots=True)
