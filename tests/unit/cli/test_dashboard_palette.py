@@ -2,7 +2,15 @@
 
 import pytest
 
-from tpuctl.cli.dashboard.palette import BACKGROUNDS, COLORS, DRAWN, TEXTS, stylesheet
+from tpuctl.cli.dashboard.palette import (
+    BACKGROUNDS,
+    COLORS,
+    DRAWN,
+    HEAT,
+    HEAT_TEXTS,
+    TEXTS,
+    stylesheet,
+)
 from tpuctl.metrics.goodput.time_parts import TimePart
 
 TEXT_RATIO = 4.5
@@ -41,6 +49,12 @@ def test_every_text_and_drawing_can_be_told_from_its_background():
         if (ratio := contrast(pair[theme], BACKGROUNDS[behind][theme])) < least
     }  # fmt: skip
     assert weak == {}
+
+
+def test_the_number_in_a_chip_can_be_read_on_every_level():
+    pairs = zip(HEAT.values(), HEAT_TEXTS.values(), strict=True)
+    ratios = [contrast(fill[theme], text[theme]) for fill, text in pairs for theme in (0, 1)]
+    assert min(ratios) >= TEXT_RATIO
 
 
 def test_every_part_of_a_jobs_time_has_a_colour():

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpuctl.cli.dashboard.board import Board, result_of
-from tpuctl.cli.dashboard.html import Child, Html, path, table, tag
+from tpuctl.cli.dashboard.charts import (
+    chart_document,
+    charts_section,
+    workers_form,
+    workers_table,
+)
+from tpuctl.cli.dashboard.html import Child, Html, link, path, table, tag
+from tpuctl.cli.dashboard.mesh_view import mesh_section
 from tpuctl.cli.dashboard.page import (
     Page,
     facts,
@@ -19,8 +26,8 @@ from tpuctl.cli.dashboard.timeline import duration_text, timeline
 from tpuctl.cli.job.describe_view import job_view
 from tpuctl.cli.job.details import first_failure
 from tpuctl.cli.shell.output import Moment, printable
-from tpuctl.cli.top.worker_row import TABLE, WorkerRow, worker_rows
-from tpuctl.metrics.chart_series import MOST_LINES, Line, charts
+from tpuctl.cli.top.worker_row import worker_rows
+from tpuctl.metrics.chart_series import charts
 from tpuctl.metrics.findings.observation import Finding, Observation
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
 from tpuctl.operations.jobs import queries
@@ -32,15 +39,18 @@ from tpuctl.operations.remote.fanout import worker_ids
 
 EVERY_S = 3.0
 ORDER = (
-    "state", "missing", "timeline", "findings", "failure", "workers", "charts", "attempts",
+    "state", "missing", "timeline", "findings", "failure", "chips", "workers", "charts", "attempts",
     "events",
 )  # fmt: skip
 HIDDEN_FIELDS = frozenset({"goodput", "logs", "stacks"})
 """Of `job describe`; the page shows them otherwise."""
 
 
-async def job_page(board: Board, name: str, workers: str) -> Page:
-    """The page of a job as it is now; `workers` are those whose charts are wanted, "" for all."""
+async def job_page(board: Board, name: str, workers: str, metric: str) -> Page:
+    """The page of a job as it is now.
+
+    `workers` are those whose charts are wanted, "" for all; chips are coloured by `metric`.
+    """
     missing: list[str] = []
     found = await asyncio.to_thread(
         lambda: result_of(queries.load_details(board.runtime, name), missing)
@@ -50,13 +60,15 @@ async def job_page(board: Board, name: str, workers: str) -> Page:
     findings = await _findings(board, job, watched, missing)
     if watched and watched.trouble and _has_workers(job):
         missing.append(watched.trouble)
+    rows = worker_rows(watched, found.now_s, time.monotonic(), findings) if watched else []
     live = {
         "state": _state(found),
         "missing": missing_list(missing),
         "timeline": timeline(job, found.now_s),
         "findings": findings_list(findings, board.typed),
         "failure": _failure(job),
-        "workers": _workers(watched, found.now_s),
+        "chips": mesh_section(watched, rows, metric) if watched else Html(""),
+        "workers": workers_table(rows),
         "attempts": heading("Attempts", _attempts(found)),
         "events": _events(found),
     }
@@ -99,38 +111,13 @@ def _failure(job: JobRecord) -> Html:
     return heading(title, tag("p", queries.worker_text(worker)), tag("pre", lines, tabindex=0))
 
 
-def _workers(watched: WatchedSlice | None, now_s: float) -> Html:
-    """What each worker does now; empty where nobody is asked."""
-    if watched is None or not watched.workers:
-        return Html("")
-    columns: Mapping[str, Callable[[WorkerRow], Child]] = {
-        key.replace("_", " "): get for key, get in TABLE.items() if key != "name"
-    }
-    rows = worker_rows(watched, now_s, time.monotonic())
-    return heading("Workers now", table("Newest measurement of each", columns, rows))
-
-
 def _charts(job: JobRecord, workers: str) -> Html:
-    """The place where the scripts of the page draw the charts, and which workers they show."""
+    """The place of the charts, with a form for the workers that they show."""
     asked = {"worker": workers} if workers else {}
     source = path("jobs", job.job_id, "samples", **asked)
-    count = job.attempt.worker_count if job.attempt else 0
-    chooser = tag(
-        "form",
-        tag("label", "Workers ", tag("input", name="worker", value=workers, placeholder="all")),
-        " ",
-        tag("button", "Show"),
-        tag("p", f"Such as 0,4-6. Of more than {MOST_LINES} the highest, median and lowest are "
-            "drawn.", class_="muted"),
-        method="get",
-    )  # fmt: skip
+    is_one = job.attempt is None or job.attempt.worker_count < 2
     again = f"tpuctl job metrics {job.job_id} -o csv"
-    return heading(
-        "Measurements",
-        chooser if count > 1 else None,
-        tag("div", data_charts=source, class_="charts"),
-        tag("noscript", tag("p", "Charts need scripts; the numbers: ", tag("code", again))),
-    )
+    return charts_section(source, again, None if is_one else workers_form(workers))
 
 
 def job_charts(board: Board, name: str, workers: str) -> dict[str, Any]:
@@ -138,24 +125,12 @@ def job_charts(board: Board, name: str, workers: str) -> dict[str, Any]:
     found = job_metrics(board.runtime, board.runtime.access, name)
     wanted = set(worker_ids(workers)) if workers else None
     series = [each for each in found.series if wanted is None or each.worker_id in wanted]
-    drawn = charts(series)
     return {
-        "times": drawn.times,
-        "charts": [
-            {"title": each.title, "unit": each.unit, "lines": [_line(line) for line in each.lines]}
-            for each in drawn.charts
-        ],
+        **chart_document(charts(series)),
         "marks": [mark for attempt in found.job.attempts for mark in _marks(attempt)],
         "missing": found.missing,
         "over": found.job.is_settled,
     }
-
-
-def _line(line: Line) -> dict[str, Any]:
-    return {
-        "attempt": line.attempt, "label": line.label, "first": line.first,
-        "values": line.values, "gaps": line.gaps,
-    }  # fmt: skip
 
 
 def _marks(attempt: Attempt) -> list[dict[str, Any]]:
@@ -177,10 +152,17 @@ def _attempts(found: JobDetails) -> Html:
         "outcome": lambda each: state(str(each.outcome or each.state)),
         "took": lambda each: _took(each, found.now_s),
         "steps": lambda each: f"{each.resume_step} to {max(each.resume_step, each.last_step)}",
-        "slice": lambda each: f"{each.node} in {each.zone}",
+        "slice": lambda each: [_slice(each), f" in {each.zone}"],
         "reason": lambda each: each.reason,
     }
     return table("Attempts, the newest first", columns, found.job.attempts[::-1], "None yet.")
+
+
+def _slice(attempt: Attempt) -> Child:
+    """The names of its nodes, with links while they are there."""
+    if attempt.ready_s is None or attempt.deleted_s is not None:
+        return attempt.node
+    return [[link(node, "nodes", attempt.zone, node), " "] for node in attempt.nodes]
 
 
 def _took(attempt: Attempt, now_s: float) -> str | None:

@@ -67,7 +67,7 @@ def _jobs(found: Overview) -> Html:
 
 def _nodes(found: Overview) -> Html:
     columns: Mapping[str, Callable[[NodeSummary], Child]] = {
-        "node": lambda each: each.node.name,
+        "node": lambda each: link(each.node.name, "nodes", each.node.zone, each.node.name),
         "state": lambda each: state(each.node.state),
         "type": lambda each: each.node.accelerator_type,
         "zone": lambda each: each.node.zone,

@@ -36,7 +36,23 @@ DRAWN = {
     "series-7": ("#c8232c", "#ff7b72"),
 }
 """The parts of a job's time have the names of TimePart."""
-COLORS = {**BACKGROUNDS, **TEXTS, **DRAWN}
+HEAT = {
+    "heat-0": ("#eaf2fd", "#1c2a3f"),
+    "heat-1": ("#bfdbfa", "#1f4273"),
+    "heat-2": ("#86bbf5", "#2a62ad"),
+    "heat-3": ("#1f62c4", "#7fb2f7"),
+    "heat-4": ("#0b3573", "#c5defc"),
+}
+"""Chips from idle to busy; the number in the square says the same."""
+HEAT_TEXTS = {
+    "heat-text-0": ("#16191d", "#e8eaed"),
+    "heat-text-1": ("#16191d", "#ffffff"),
+    "heat-text-2": ("#16191d", "#ffffff"),
+    "heat-text-3": ("#ffffff", "#10141a"),
+    "heat-text-4": ("#ffffff", "#10141a"),
+}
+HEAT_LEVELS = len(HEAT)
+COLORS = {**BACKGROUNDS, **TEXTS, **DRAWN, **HEAT, **HEAT_TEXTS}
 
 
 def stylesheet() -> str:

@@ -18,10 +18,12 @@ from tpuctl.cli.dashboard import guard, live, palette
 from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import tag
 from tpuctl.cli.dashboard.job_page import job_charts, job_page
+from tpuctl.cli.dashboard.node_page import find_node, node_charts, node_page
 from tpuctl.cli.dashboard.overview import overview_page
 from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
 from tpuctl.cli.dashboard.sessions import Session, Sessions
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.top.worker_row import MESH_METRICS
 from tpuctl.errors import TpuctlError
 from tpuctl.operations.metrics import local_page
 
@@ -38,10 +40,19 @@ MakePage = Callable[[Board, web.Request], Awaitable[Page]]
 PAGES: Mapping[str, MakePage] = {
     "/": lambda board, _request: overview_page(board),
     "/jobs/{job}": lambda board, request: job_page(
-        board, request.match_info["job"], request.query.get("worker", "")
+        board, request.match_info["job"], request.query.get("worker", ""), mesh_metric(request)
+    ),
+    "/nodes/{zone}/{node}": lambda board, request: node_page(
+        board, request.match_info["zone"], request.match_info["node"], mesh_metric(request)
     ),
 }
 """Path -> what makes its page."""
+
+
+def mesh_metric(request: web.Request) -> str:
+    """The metric that chips are coloured by: what the page asks for, if there is such a one."""
+    asked = request.query.get("mesh", "")
+    return asked if asked in MESH_METRICS else next(iter(MESH_METRICS))
 
 
 @dataclass(slots=True)
@@ -71,7 +82,8 @@ class Dashboard:
         app.router.add_get("/assets/{name:.+}", send_asset)
         for path, make in PAGES.items():
             app.router.add_get(path, self._page_handler(make))
-        app.router.add_get("/jobs/{job}/samples", self._samples)
+        app.router.add_get("/jobs/{job}/samples", self._job_samples)
+        app.router.add_get("/nodes/{zone}/{node}/samples", self._node_samples)
         return app
 
     @property
@@ -116,7 +128,13 @@ class Dashboard:
 
         return answer
 
-    async def _samples(self, request: web.Request) -> web.Response:
+    async def _node_samples(self, request: web.Request) -> web.Response:
+        """The charts of a node, for the scripts of its page."""
+        zone, name = request.match_info["zone"], request.match_info["node"]
+        node = await find_node(self.board, zone, name)
+        return web.json_response(await asyncio.to_thread(node_charts, self.board, node))
+
+    async def _job_samples(self, request: web.Request) -> web.Response:
         """The charts of a job, for the scripts of its page."""
         job, workers = request.match_info["job"], request.query.get("worker", "")
         found = await asyncio.to_thread(job_charts, self.board, job, workers)

@@ -21,9 +21,14 @@ from tpuctl.cli.shell.output import Moment, Usd, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top import mesh
 from tpuctl.cli.top.dialogs import Confirmation, Help, WorkerDetails
-from tpuctl.cli.top.worker_row import SCREEN, WorkerRow, worker_rows
+from tpuctl.cli.top.worker_row import (
+    MESH_METRICS,
+    SCREEN,
+    WorkerRow,
+    chip_shares,
+    worker_rows,
+)
 from tpuctl.errors import TpuctlError
-from tpuctl.metrics.samples import device_values
 from tpuctl.models.duration import age
 from tpuctl.operations.jobs import change
 from tpuctl.operations.metrics.slice_watch import SliceWatch
@@ -34,11 +39,6 @@ FINDINGS_S = 5.0
 MOST_FINDINGS = 3
 SLICE_COLUMNS = ("NAME", "STATE", "TYPE", "STEP", "STEPS/S", "LEFT", "USD/H", "USD")
 SORTS = ("worker", "chips", "step")
-MESH_METRICS = {
-    "duty cycle": ("chip.duty_cycle_percent", None),
-    "HBM": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),
-}
-"""What a cell of the mesh shows: a percentage, or a part of a whole."""
 SPARK_CELLS = 60
 SMALLEST = (60, 15)
 """Columns and lines, below which nothing can be read."""
@@ -323,20 +323,6 @@ def worker_number(row: WorkerRow) -> int:
 def worker_cells(row: WorkerRow) -> list[str]:
     """The cells of a worker's row."""
     return ["-" if (value := get(row)) is None else str(value) for get in SCREEN.values()]
-
-
-def chip_shares(row: WorkerRow, metric: tuple[str, str | None]) -> list[float | None]:
-    """The value of each chip of a worker from 0 to 1; None where it is not known."""
-    chips = catalog.accelerator_type(row.watched.accelerator_type).chips_per_worker
-    name, whole = metric
-    sample = row.worker.sample
-    if sample is None or row.use is None or row.use.silent_s:
-        return [None] * chips
-    values = device_values(sample, name)
-    most = device_values(sample, whole) if whole else [100.0] * len(values)
-    shares = [value / limit if limit else None for value, limit in zip(values, most, strict=False)]
-    per_chip = max(1, len(shares) // chips)
-    return (shares[::per_chip] + [None] * chips)[:chips]
 
 
 def spark_lines(watched: WatchedSlice, title: str) -> list[str]:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tpuctl import catalog
 from tpuctl.cli.shell.metric_view import chips_text, used_share, used_text
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.metrics.chip_state import ChipUse, chip_use
 from tpuctl.metrics.findings.observation import Finding
+from tpuctl.metrics.samples import device_values
 from tpuctl.operations.metrics.watched_slice import WatchedSlice, WatchedWorker
 
 SILENT_S = 6.0
@@ -14,6 +16,13 @@ SILENT_S = 6.0
 MIB = 1024 * 1024
 USUAL_LAG = 1
 """Steps by which workers are apart because they report one after another."""
+
+
+MESH_METRICS = {
+    "duty cycle": ("chip.duty_cycle_percent", None),
+    "HBM": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),
+}
+"""What a cell of the mesh shows: a percentage, or a part of a whole."""
 
 
 class WorkerRow(NamedTuple):
@@ -45,6 +54,20 @@ def worker_rows(
         )
         for each in watched.known_workers
     ]
+
+
+def chip_shares(row: WorkerRow, metric: tuple[str, str | None]) -> list[float | None]:
+    """The value of each chip of a worker from 0 to 1; None where it is not known."""
+    chips = catalog.accelerator_type(row.watched.accelerator_type).chips_per_worker
+    name, whole = metric
+    sample = row.worker.sample
+    if sample is None or row.use is None or row.use.silent_s:
+        return [None] * chips
+    values = device_values(sample, name)
+    most = device_values(sample, whole) if whole else [100.0] * len(values)
+    shares = [value / limit if limit else None for value, limit in zip(values, most, strict=False)]
+    per_chip = max(1, len(shares) // chips)
+    return (shares[::per_chip] + [None] * chips)[:chips]
 
 
 def state_of(row: WorkerRow) -> str | None:

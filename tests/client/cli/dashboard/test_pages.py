@@ -132,3 +132,14 @@ def test_the_charts_have_both_attempts_and_when_the_slice_was_taken(browser, clo
         (T + 7000, "failed"),
     ]  # fmt: skip
     assert browser.get("/jobs/digits-1/samples?worker=x").status == 400
+
+
+def test_the_page_of_a_node_has_what_the_api_tells(browser, tpuctl):
+    tpuctl("node", "create", "n1", "-t", "v5litepod-16")
+    seen = words(browser.get("/nodes/us-west4-a/n1"))
+    assert seen.startswith(
+        "n1 state READY type v5litepod-16 zone us-west4-a provisioning on-demand"
+    )
+    assert json.loads(browser.get("/nodes/us-west4-a/n1/samples").text)["charts"] == []
+    missing = browser.get("/nodes/us-west4-a/n2")
+    assert (missing.status, "tpuctl node list" in missing.text) == (404, True)

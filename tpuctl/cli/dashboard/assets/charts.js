@@ -73,7 +73,10 @@ function makeChart(figure, chart, state) {
     width: figure.clientWidth, height: HEIGHT, legend: { show: false },
     cursor: { sync: { key: "charts" }, drag: { x: true, y: false } },
     tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
-    scales: { y: chart.unit === "%" ? { range: [0, 100] } : {} },
+    scales: {
+      x: { range: (_plot, from, to) => (from === to ? [from - 30, to + 30] : [from, to]) },
+      y: chart.unit === "%" ? { range: [0, 100] } : {},
+    },
     axes: [axis({ values: axisTimes, space: 70 }), axis({ size: 56 })],
     series: [{}, ...chart.lines.map((line) => ({
       label: line.label, stroke: color(`series-${state.labels.indexOf(line.label) % COLORS}`), width: 1.5,
