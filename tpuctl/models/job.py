@@ -221,12 +221,16 @@ class WorkerReport:
     """The agent has ended, and its logs are in the bucket."""
     step: int | None = None
     resume_step: int | None = None
+    step_times: Mapping[str, float] = field(default_factory=dict)
+    """Step -> seconds from the start of the program until it was told; the attempt keeps one."""
     metrics: Mapping[str, float | str] = field(default_factory=dict)
     rss_bytes: int | None = None
     unreachable_s: float = 0.0
     """For how long the worker has not answered after it once did."""
     ended_s: float | None = None
     """When the run ended, by the worker's clock."""
+    ran_s: float | None = None
+    """For how long the program ran, once it has ended."""
     active_s: float | None = None
     """When it last printed a line or told a step, by the worker's clock."""
     quiet_s: float = 0.0
@@ -279,6 +283,10 @@ class Attempt:
     started_s: float | None = None
     first_step_s: float | None = None
     """When a worker first told a step; None before, and where the program tells none."""
+    step_times: Mapping[str, float] = field(default_factory=dict)
+    """Step -> seconds from `started_s` until a worker told it: the first two, the last, some."""
+    ran_s: float | None = None
+    """For how long the programs ran, once those of all workers have ended by themselves."""
     stopping_s: float | None = None
     ended_s: float | None = None
     deleted_s: float | None = None

@@ -20,6 +20,7 @@ from tpuctl.agent.job.logs import step_progress, uploader
 from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.logs.step_times import StepTimes
 from tpuctl.agent.job.selector import Selector
 from tpuctl.agent.job.state import processes, rundir
 from tpuctl.agent.job.state.commands import RunCommands
@@ -76,6 +77,7 @@ class AgentRun:
         self.commands = RunCommands(directory)
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
+        self.step_times: StepTimes | None = None
         self.progress: ProgressPattern | None = None
         self.cache: CacheSaver | None = None
         self.samples: MetricSamples | None = None
@@ -269,7 +271,9 @@ class AgentRun:
         `limit_s` seconds. Raises OSError or ValueError when it does not start.
         """
         process = self.spawn(name, argv, is_private=private is not None)
-        phase = "running" if name == "run" else "preparing"
+        phase = "preparing"
+        if name == "run":
+            phase, self.step_times = "running", StepTimes(time.monotonic())
         self.report(pid=process.pid, pid_started=processes.start_ticks(process.pid), phase=phase)
         child = Child(process, self.selector, self.commands)
         child.limit = None if limit_s is None else time.monotonic() + limit_s
@@ -319,16 +323,24 @@ class AgentRun:
     def take(self, lines: bytes) -> None:
         """Take the step and metrics of lines that were printed into the status."""
         if lines:
-            self.status.update(step_progress.parse_progress(lines))
+            said = step_progress.parse_progress(lines)
             if self.progress is not None:
-                self.status.update(self.progress.parse(lines))
+                said.update(self.progress.parse(lines))
+            self.note(said)
             self.tell_watcher()
+
+    def note(self, said: dict[str, Any]) -> None:
+        """Take what the program said of its steps into the status."""
+        self.status.update(said)
+        if self.step_times is not None:
+            self.step_times.note(said, time.monotonic())
+            self.status["step_times"] = self.step_times.table()
 
     def tick(self) -> float:
         """Write the status when it is due; return for how many seconds nothing is to be done."""
         news = self.step_file.read_new()
         if news is not None:
-            self.status.update(news[0])
+            self.note(news[0])
             self.step_s = news[1]
         if self.samples is not None and self.samples.newest is not None:
             self.status["sample"] = self.samples.newest
@@ -343,6 +355,8 @@ class AgentRun:
 
     def end(self, stage: str, returncode: int | None) -> None:
         """Write that the run ended in a stage: `returncode` as of Popen, None if it did not run."""
+        if self.step_times is not None:
+            self.status["ran_s"] = round(time.monotonic() - self.step_times.began, 3)
         is_signalled = returncode is not None and returncode < 0
         has_failed = stage == "run" and bool(returncode)
         log = self.log.tail + self.log.complaint

@@ -8,6 +8,7 @@ The record is written before its actions are carried out, so every create has it
 Actions are repeated until the world shows their effect, so each must be harmless when repeated.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -275,17 +276,34 @@ def _with_reports(attempt: Attempt, seen: JobObservation) -> Attempt:
     """The newest reports, and the steps they tell of."""
     steps = [report.step for report in seen.workers if report.step is not None]
     resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
+    tables = (report.step_times for report in seen.workers)
     known = replace(
         attempt,
         queued_resource=attempt.queued_resource or seen.queued_resource,
         node_ids=attempt.node_ids or seen.node_ids,
         worker_count=attempt.worker_count or seen.worker_count,
-        workers=seen.workers or attempt.workers,
+        workers=tuple(map(_without_step_times, seen.workers)) or attempt.workers,
+        ran_s=_ran_s(seen.workers) or attempt.ran_s,
+        step_times=next((table for table in tables if table), attempt.step_times),
         first_step_s=attempt.first_step_s or (seen.now_s if steps else None),
         last_step=max([attempt.last_step, *steps]),
         resume_step=max([attempt.resume_step, *resumed]),
     )
     return replace(known, awaited_s=worker_timeouts.awaited_s(known, seen.now_s))
+
+
+def _ran_s(workers: Sequence[WorkerReport]) -> float | None:
+    """For how long the program of the slowest worker ran; None while one runs or where one is lost.
+
+    A worker without a report of the end may have gone on for longer.
+    """
+    known = [report.ran_s for report in workers if report.ran_s is not None]
+    return max(known) if known and len(known) == len(workers) else None
+
+
+def _without_step_times(report: WorkerReport) -> WorkerReport:
+    """The attempt has one worker's: those of all would fill the record."""
+    return replace(report, step_times={}) if report.step_times else report
 
 
 def _with_switch(record: JobRecord, before: Attempt, seen: JobObservation) -> JobRecord:

@@ -132,6 +132,7 @@ def _stripped(record: JobRecord, fields: Mapping[str, object]) -> JobRecord:
     if attempt is None:
         return record
     workers = tuple(replace(report, **fields) for report in attempt.workers)  # type: ignore[arg-type]
-    last_step = attempt.last_step if fields is VOLATILE_FIELDS else 0
-    newest = replace(attempt, workers=workers, last_step=last_step)
+    newest = replace(attempt, workers=workers)
+    if fields is not VOLATILE_FIELDS:
+        newest = replace(newest, last_step=0, step_times={})
     return replace(record, attempts=(*record.attempts[:-1], newest))

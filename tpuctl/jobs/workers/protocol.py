@@ -29,10 +29,14 @@ somebody else holds them."""
 EXCHANGED = 65
 """The status of the stage `fetch` when the workdir in the bucket is not what was submitted."""
 STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
+STEP_NUMBER = re.compile(r"[0-9]{1,15}")
+MOST_STEP_TIMES = 64
+"""So many rows are taken of an agent's table; it has 32."""
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
-    "message", "step", "resume_step", "metrics", "rss_bytes", "ended_s", "active_s", "traceback",
+    "message", "step", "resume_step", "metrics", "rss_bytes", "ended_s", "ran_s", "active_s",
+    "traceback",
 )  # fmt: skip
 
 
@@ -124,9 +128,18 @@ def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerRepor
         known["last_lines"] = tuple(lines)
     if proof := status.get("switch"):
         known["switch"] = decoding.decode_dataclass(SwitchProof, proof)
+    if status.get("step_times") is not None:
+        known["step_times"] = _decode_step_times(status["step_times"])
     if "step" in known and report.step is not None:
         known["step"] = max(known["step"], report.step)
     return replace(report, **known)
+
+
+def _decode_step_times(found: object) -> Mapping[str, float]:
+    times: Mapping[str, float] = decoding.decode_value(Mapping[str, float], found)
+    if len(times) > MOST_STEP_TIMES or not all(map(STEP_NUMBER.fullmatch, times)):
+        raise decoding.MalformedError("step_times is no table of steps")
+    return times
 
 
 def with_progress(report: WorkerReport, log: bytes) -> WorkerReport:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from tpuctl.metrics.goodput.step_table import StepTable
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 
 
@@ -69,13 +70,13 @@ def _marks(record: JobRecord) -> Iterator[Mark]:
     """When each part of each attempt began. Of equal moments the later mark counts."""
     ended_s, hang_s = record.submitted_s, record.spec.timeouts.hang_s
     for attempt, after in zip(record.attempts, (*record.attempts[1:], None), strict=False):
-        stopped_s = attempt.stopping_s or attempt.ended_s
+        stopped_s = _stopped_s(attempt)
         times = (
             (attempt.requested_s, TimePart.WAITING),
             (attempt.provisioning_s, TimePart.PROVISIONING),
             (attempt.ready_s, TimePart.PREPARING),
             (attempt.started_s, _first_part(attempt, record)),
-            (attempt.first_step_s, TimePart.TRAINING),
+            (_trains_since_s(attempt), TimePart.TRAINING),
             (_lost_since_s(attempt, after, hang_s), TimePart.LOST),
             (stopped_s, TimePart.IDLE if after is None else TimePart.RECOVERING),
         )
@@ -84,6 +85,19 @@ def _marks(record: JobRecord) -> Iterator[Mark]:
                 # The slice of an earlier attempt was READY long before.
                 yield max(at, ended_s), attempt.number, part
         ended_s = max(ended_s, attempt.ended_s or stopped_s or ended_s)
+
+
+def _stopped_s(attempt: Attempt) -> float | None:
+    """When its program ended or was stopped; where that is not known, when the attempt ended."""
+    ran_until_s = attempt.started_s and attempt.ran_s and attempt.started_s + attempt.ran_s
+    stopped_s = attempt.stopping_s or attempt.ended_s
+    return min((each for each in (ran_until_s, stopped_s) if each), default=None)
+
+
+def _trains_since_s(attempt: Attempt) -> float | None:
+    """When its first step began; where that is not known, when it was told."""
+    table = StepTable.of(attempt)
+    return attempt.first_step_s if table is None else table.begin_s(attempt.resume_step)
 
 
 def _first_part(attempt: Attempt, record: JobRecord) -> TimePart:
@@ -97,10 +111,10 @@ def _lost_since_s(attempt: Attempt, after: Attempt | None, hang_s: float | None)
     """From when on what an attempt did was not kept: it hung, or the next one did it again.
 
     None where nothing is known to be lost. Which steps were made twice is known, and when each was
-    made is not: they are taken to have been equally long.
+    made the table of steps says; without one they are taken to have been equally long.
     """
-    began_s = attempt.first_step_s or attempt.started_s
-    stopped_s = attempt.stopping_s or attempt.ended_s
+    began_s = _trains_since_s(attempt) or attempt.started_s
+    stopped_s = _stopped_s(attempt)
     if began_s is None or stopped_s is None:
         return None
     worked_until_s = stopped_s
@@ -115,4 +129,7 @@ def _lost_since_s(attempt: Attempt, after: Attempt | None, hang_s: float | None)
     kept = after.resume_step - attempt.resume_step
     if kept >= made:
         return hung_s  # it went on from the last step
+    table = StepTable.of(attempt)
+    if table is not None:
+        return min(table.told_s(after.resume_step), worked_until_s)
     return began_s + (worked_until_s - began_s) * kept / made

@@ -263,3 +263,15 @@ def test_a_clock_that_was_set_back_keeps_no_attempt_and_no_slice_waiting(behind_
     taken = lived(job(), *RAN, seen(5000.0, node="PREEMPTED")).record
     again = lived(taken, asked(now_s, a1=ABSENT), asked(now_s + 1, a1=ABSENT)).record
     assert (again.attempt.number, again.attempt.requested_s) == (2, now_s + 1)
+
+
+def test_the_attempt_keeps_when_its_steps_were_told_and_how_long_the_slowest_program_ran():
+    table = {"1": 2.0, "7": 9.0}
+    running = {"phase": Phase.RUNNING, "step_times": table}
+    step = lived(job(), *RAN, seen(5.0, {**ENDED, "exit_status": 0, "ran_s": 12.0}, running))
+    attempt = step.record.attempt
+    assert (attempt.step_times, attempt.ran_s) == (table, None)
+    assert [report.step_times for report in attempt.workers] == [{}, {}]
+    well = {**ENDED, "exit_status": 0, "ran_s": 14.0}
+    step = reconcile(step.record, seen(6.0, {**well, "ran_s": 12.0}, well))
+    assert (step.record.attempt.step_times, step.record.attempt.ran_s) == (table, 14.0)

@@ -7,6 +7,7 @@ import pytest
 
 from tpuctl.jobs.interfaces import SYSTEM_CLOCKS
 from tpuctl.jobs.policy import attempt_end
+from tpuctl.jobs.record import decoding
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.worker_connection import WorkerConnection
@@ -24,6 +25,19 @@ def test_the_newest_step_is_progress():
     log = b"1.000 resumed step=40\n1.000 step=41 loss=1\n1.000 step=42\n"
     report = protocol.with_progress(WorkerReport(0), log)
     assert (report.resume_step, report.step) == (40, 42)
+
+
+def test_when_steps_were_told_is_taken_from_the_status():
+    report = protocol.apply_status(WorkerReport(0), {"step": 3, "step_times": {"1": 2.5, "3": 4}})
+    assert report.step_times == {"1": 2.5, "3": 4}
+
+
+@pytest.mark.parametrize(
+    "table", [[1], {"x": 1.0}, {"1": "soon"}, {str(n): 1.0 for n in range(99)}]
+)
+def test_a_table_of_steps_that_is_none_is_refused(table):
+    with pytest.raises(decoding.MalformedError):
+        protocol.apply_status(WorkerReport(0), {"step_times": table})
 
 
 def test_a_link_that_breaks_is_a_lost_worker_and_says_why():

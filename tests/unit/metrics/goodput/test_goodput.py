@@ -93,6 +93,30 @@ HISTORIES = {
         job(LOST, replace(AGAIN, resume_step=0), ended_s=1480.0), NEVER,
         {**TWICE, "training": 600, "lost": 500, "idle": 20},
     ),
+    "its first step began before it was told, as its table says": (
+        job(replace(TRAINED, step_times={"1": 60.0, "2": 70.0, "100": 1050.0}), ended_s=1190.0),
+        NEVER, {**BEGAN, "compiling": 50, "training": 1010, "idle": 30},
+    ),
+    "its program ended before its logs were in the bucket": (
+        job(replace(TRAINED, ran_s=1030.0), ended_s=1190.0), NEVER,
+        {**BEGAN, "training": 970, "idle": 30 + 30},
+    ),
+    "its steps took longer at the end, as its table says": (
+        job(
+            replace(LOST, step_times={"1": 60.0, "2": 63.0, "30": 147.0, "50": 550.0}), AGAIN,
+            ended_s=1480.0,
+        ), NEVER,
+        # The mean of a step is 10 s; step 40 was told half way from 147 to 550 s.
+        {**TWICE, "compiling": 50 + 60, "training": 298.5 + 600, "lost": 211.5, "idle": 20},
+    ),
+    "it tells every tenth step, and where it went on": (
+        job(
+            replace(LOST, step_times={"10": 60.0, "20": 160.0, "50": 460.0}),
+            replace(AGAIN, step_times={"50": 60.0, "60": 160.0, "100": 560.0}),
+            ended_s=1480.0,
+        ), NEVER,
+        {**TWICE, "compiling": 0, "training": 360 + 660, "lost": 560 - 360, "idle": 20},
+    ),
     "it hung after its last save": (
         job(
             replace(LOST, outcome=AttemptOutcome.HUNG), replace(AGAIN, resume_step=50),
