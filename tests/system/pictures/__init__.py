@@ -1,0 +1,1 @@
+"""The guide's pictures, made from real runs on a local cloud."""
