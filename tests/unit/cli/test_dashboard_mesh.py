@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tpuctl.cli.dashboard.mesh_view import level_of, mesh_section
+from tpuctl.cli.dashboard.pages.mesh_view import level_of, mesh_section
 from tpuctl.cli.top.worker_row import worker_rows
 from tpuctl.metrics.samples import Sample
 from tpuctl.models.node import Node

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 T = TypeVar("T")
 VOID = frozenset({"br", "hr", "input", "link", "meta"})
 """Elements without an end."""
+EMPTY = (None, "")
 
 
 class Html(str):
@@ -67,12 +68,15 @@ def table(
 ) -> Html:
     """A table with a row for each of `rows`, or the text `empty` where there is none.
 
-    Each cell also has its heading, which a narrow screen shows beside it.
+    Each cell also has its heading, which a narrow screen shows beside it. A column without any
+    value is left out.
     """
-    body = [tag("tr", [_cell(key, get(row)) for key, get in columns.items()]) for row in rows]
-    if not body:
+    cells = [{key: get(row) for key, get in columns.items()} for row in rows]
+    shown = [key for key in columns if any(row[key] not in EMPTY for row in cells)]
+    if not cells:
         return tag("p", empty, class_="muted")
-    heads = [tag("th", key, scope="col") for key in columns]
+    heads = [tag("th", key, scope="col") for key in shown]
+    body = [tag("tr", [_cell(key, row[key]) for key in shown]) for row in cells]
     parts = (tag("caption", caption), tag("thead", tag("tr", heads)), tag("tbody", body))
     return tag("table", *parts)
 
@@ -80,5 +84,5 @@ def table(
 def _cell(key: str, value: Child) -> Html:
     is_number = isinstance(value, (int, float))
     return tag(
-        "td", "-" if value in (None, "") else value, data_label=key, class_=is_number and "number"
+        "td", "-" if value in EMPTY else value, data_label=key, class_=is_number and "number"
     )

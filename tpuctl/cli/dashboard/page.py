@@ -7,7 +7,7 @@ from tpuctl.cli.dashboard.html import Child, Html, join, link, tag
 from tpuctl.cli.shell.output import Usd
 from tpuctl.metrics.findings.observation import Finding
 
-HTTP_STATUS = {10: 404, 11: 409, 12: 409, 21: 403, 40: 503, 41: 504, 80: 403, 2: 400}
+HTTP_STATUS = {2: 400, 10: 404, 11: 409, 12: 409, 21: 403, 40: 503, 41: 504, 80: 403}
 """Exit code of an error -> status of the page that says it; any other is 502."""
 
 

@@ -17,10 +17,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from tpuctl.cli.dashboard import guard, live, palette
 from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import tag
-from tpuctl.cli.dashboard.job_page import job_charts, job_page
-from tpuctl.cli.dashboard.node_page import find_node, node_charts, node_page
-from tpuctl.cli.dashboard.overview import overview_page
 from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
+from tpuctl.cli.dashboard.pages.checkpoint import checkpoint_page
+from tpuctl.cli.dashboard.pages.cost import cost_page
+from tpuctl.cli.dashboard.pages.job import job_charts, job_page
+from tpuctl.cli.dashboard.pages.log import LogQuery, log_page
+from tpuctl.cli.dashboard.pages.node import find_node, node_charts, node_page
+from tpuctl.cli.dashboard.pages.overview import overview_page
 from tpuctl.cli.dashboard.sessions import Session, Sessions
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import MESH_METRICS
@@ -42,6 +45,13 @@ PAGES: Mapping[str, MakePage] = {
     "/jobs/{job}": lambda board, request: job_page(
         board, request.match_info["job"], request.query.get("worker", ""), mesh_metric(request)
     ),
+    "/jobs/{job}/logs": lambda board, request: log_page(
+        board, request.match_info["job"], LogQuery.parse(request.query)
+    ),
+    "/jobs/{job}/checkpoints": lambda board, request: checkpoint_page(
+        board, request.match_info["job"]
+    ),
+    "/cost": lambda board, _request: cost_page(board),
     "/nodes/{zone}/{node}": lambda board, request: node_page(
         board, request.match_info["zone"], request.match_info["node"], mesh_metric(request)
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuctl.models.job import JobRecord
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.node import Node
 from tpuctl.operations.metrics.slice_watch import SliceWatch
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
@@ -53,6 +54,11 @@ class WatchPool:
     def slices(self) -> list[WatchedSlice]:
         """All that is watched now."""
         return [each.slice for each in self._kept.values()]
+
+    def lines(self, job: JobRecord) -> list[LogLine]:
+        """The newest lines of a job that is watched, as its workers print them."""
+        kept = self._kept.get(f"job {job.job_id}")
+        return [line for _, line in kept.watching.lines] if kept else []
 
     async def close(self) -> None:
         """Let go of all workers."""

@@ -3,10 +3,11 @@
 import html
 import json
 import re
+from dataclasses import replace
 
 from client.cli.dashboard.serving import Answer
 from client.cli.job.job_records import T, attempt, job, put, store_of
-from tpuctl.models.job import AttemptOutcome, AttemptState, JobState, WorkerReport
+from tpuctl.models.job import AttemptOutcome, AttemptState, Checkpoints, JobState, WorkerReport
 from tpuctl.operations.slices import spending
 from tpuctl.packed_samples import pack
 
@@ -36,7 +37,7 @@ def test_the_overview_has_jobs_with_their_cost_nodes_and_what_is_wrong(browser, 
     assert "it &lt;b&gt;runs&lt;/b&gt;" in page.text
     seen = words(page)
     assert re.search(r"live-1 RUNNING 100 v5litepod-16 in us-west4-a 1 2 h ago \d+\.\d\d USD", seen)
-    assert "n1 READY v5litepod-16 us-west4-a 4 - " in seen
+    assert "n1 READY v5litepod-16 us-west4-a 4 " in seen
     assert 'href="/jobs/done-1"' in page.text
 
 
@@ -143,3 +144,55 @@ def test_the_page_of_a_node_has_what_the_api_tells(browser, tpuctl):
     assert json.loads(browser.get("/nodes/us-west4-a/n1/samples").text)["charts"] == []
     missing = browser.get("/nodes/us-west4-a/n2")
     assert (missing.status, "tpuctl node list" in missing.text) == (404, True)
+
+
+def log_lines(browser, query: str) -> tuple[list[str], list[str]]:
+    """The lines of the log page, and those that are marked as found."""
+    page = browser.get(f"/jobs/digits-1/logs{query}")
+    text = re.sub(r"</?span[^>]*>", "", re.search(r"(?s)<pre.*?>(.*?)</pre>", page.text)[1])
+    marked = re.findall(r"(?s)<mark id=\"found\">(.*?)\n</mark>", text)
+    lines = html.unescape(re.sub(r"<[^>]*>", "", text)).splitlines()
+    return [line[9:] for line in lines], [line[9:] for line in marked]
+
+
+def test_the_log_is_searched_and_jumps_to_a_step_and_to_the_failure(browser, cloud):
+    store = store_of(cloud.home)
+    put(store, resumed_job())
+    printed = [f"step={step} loss=2" for step in range(150)]
+    wrong = ["Traceback (most recent call last):", "ValueError: <b>", "bye"]
+    for worker, lines in ((0, printed), (1, [*printed, *wrong])):
+        log = "".join(f"{T + n} {text}\n" for n, text in enumerate(lines))
+        store.put_if_absent(f"tpuctl/jobs/digits-1/logs/a2/w{worker}/{0:012d}", log.encode())
+    newest, none = log_lines(browser, "")
+    assert (newest[-1], len(newest), none) == ("[2-1] bye", 303, [])
+    found, _ = log_lines(browser, "?search=VALUEERROR&worker=1")
+    assert found == ["[2-1] ValueError: <b>"]
+    lines, marked = log_lines(browser, "?step=100&worker=0")
+    assert (len(lines), marked) == (150, ["[2-0] step=100 loss=2"])
+    lines, marked = log_lines(browser, "?at=failure")
+    assert marked == ["[2-1] Traceback (most recent call last):"]
+    nothing = browser.get("/jobs/digits-1/logs?attempt=1&step=%3Cb%3E").text
+    assert "There are no such lines." in nothing
+    assert browser.get("/jobs/digits-1/logs?worker=x").status == 400
+
+
+def test_what_jobs_cost_is_added_up_with_what_went_by_without_progress(browser, cloud):
+    found = resumed_job()
+    put(store_of(cloud.home), found)
+    parts = spending.goodput_of(found, T + 7200).parts
+    every = sum(each.usd for each in parts)
+    good = sum(each.usd for each in parts if each.part == "training")
+    assert f"these jobs {every:.2f} USD of it without progress {every - good:.2f} USD" in words(
+        browser.get("/cost")
+    )
+
+
+def test_the_checkpoints_of_a_job_or_why_there_is_none(browser, cloud):
+    store = store_of(cloud.home)
+    saved = replace(resumed_job().spec, checkpoints=Checkpoints("gs://local-bucket/runs/one"))
+    put(store, replace(resumed_job(), spec=saved))
+    page = words(browser.get("/jobs/digits-1/checkpoints"))
+    assert "no checkpoint is in gs://local-bucket/runs/one" in page
+    store.put_if_absent("runs/one/step_000000000100/w0_a1.safetensors", b"some")
+    page = words(browser.get("/jobs/digits-1/checkpoints"))
+    assert re.search(r"100 UNSEALED 4 B 20.*Z safetensors$", page)

@@ -10,12 +10,26 @@ function focusOf(section) {
   return section.contains(element) ? element.getAttribute("href") : null;
 }
 
+// A log shows the line that was looked for, else its end.
+function scrollLog(section, isAtEnd = true) {
+  const log = section.querySelector(".log");
+  const found = document.getElementById("found");
+  if (log && found) log.scrollTop = found.offsetTop - log.offsetTop - log.clientHeight / 2;
+  else if (log && isAtEnd) log.scrollTop = log.scrollHeight;
+}
+
+function isAtEnd(log) {
+  return !log || log.scrollTop + log.clientHeight > log.scrollHeight - 30;
+}
+
 function replace(id, html) {
   const section = document.getElementById(id);
   if (!section || !("section" in section.dataset)) return;
   const focused = focusOf(section);
   const open = [...section.querySelectorAll("details")].map((each) => each.open);
+  const wasAtEnd = isAtEnd(section.querySelector(".log"));
   section.innerHTML = html;
+  scrollLog(section, wasAtEnd);
   section.querySelectorAll("details").forEach((each, index) => { each.open = open[index] ?? each.open; });
   if (focused) section.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
 }
@@ -40,6 +54,7 @@ function start() {
   });
 }
 
+if (content) scrollLog(content);
 if (content && "live" in content.dataset) {
   start();
   // A browser has six connections to a server: pages that nobody sees give theirs back.

@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpuctl.cli.dashboard.board import Board, result_of
-from tpuctl.cli.dashboard.charts import (
-    chart_document,
-    charts_section,
-    workers_form,
-    workers_table,
-)
-from tpuctl.cli.dashboard.html import Child, Html, link, path, table, tag
-from tpuctl.cli.dashboard.mesh_view import mesh_section
+from tpuctl.cli.dashboard.html import Child, Html, join, link, path, table, tag
 from tpuctl.cli.dashboard.page import (
     Page,
     facts,
@@ -22,7 +15,14 @@ from tpuctl.cli.dashboard.page import (
     missing_list,
     state,
 )
-from tpuctl.cli.dashboard.timeline import duration_text, timeline
+from tpuctl.cli.dashboard.pages.charts import (
+    chart_document,
+    charts_section,
+    workers_form,
+    workers_table,
+)
+from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
+from tpuctl.cli.dashboard.pages.timeline import duration_text, timeline
 from tpuctl.cli.job.describe_view import job_view
 from tpuctl.cli.job.details import first_failure
 from tpuctl.cli.shell.output import Moment, printable
@@ -97,7 +97,11 @@ def _state(found: JobDetails) -> Html:
     view = job_view(found, Explanation([], Observation(found.now_s)))
     shown: dict[str, Child] = {"state": state(job.state)}
     shown |= {label: text for label, text in view.fields if label and label not in HIDDEN_FIELDS}
-    return facts(shown)
+    links = [
+        link(text, "jobs", job.job_id, *parts)
+        for text, parts in (("Log", ("logs",)), ("Checkpoints", ("checkpoints",)))
+    ]
+    return join([facts(shown), tag("p", [[each, " "] for each in links])])
 
 
 def _failure(job: JobRecord) -> Html:

@@ -59,8 +59,6 @@ def workers_table(rows: Sequence[WorkerRow]) -> Html:
     if not rows:
         return Html("")
     columns: Mapping[str, Callable[[WorkerRow], Child]] = {
-        key.replace("_", " "): get
-        for key, get in TABLE.items()
-        if key != "name" and any(get(row) is not None for row in rows)
+        key.replace("_", " "): get for key, get in TABLE.items() if key != "name"
     }
     return heading("Workers now", table("Newest measurement of each", columns, rows))

@@ -44,7 +44,7 @@ def _now(found: Overview) -> Html:
             "open jobs": running,
             "nodes": len(found.nodes),
             "cost now": f"{usd_text(found.usd_per_hour)}/h",
-            "cost of these jobs so far": usd_text(found.usd),
+            "cost of these jobs so far": link(usd_text(found.usd), "cost"),
         }
     )
 
