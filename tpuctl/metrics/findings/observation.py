@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tpuctl.metrics.samples import WorkerSamples
 from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.node import Node
 from tpuctl.models.worker_numbers import format_ranges
 
@@ -38,6 +39,16 @@ class ChipUser(NamedTuple):
     """The job that it belongs to."""
 
 
+class Saving(NamedTuple):
+    """The checkpoints of a job that are still there: medians, in seconds."""
+
+    saves: int
+    wait_s: float
+    """How long the program waits for a save."""
+    interval_s: float
+    """From one save to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """All that is known of a job or of a node at one moment."""
@@ -65,6 +76,9 @@ class Observation:
     """By how much a worker's clock is ahead of ours, at least; behind it is negative."""
     log_written_s: float | None = None
     """When a line of the newest attempt last came into the bucket."""
+    recent_lines: Sequence[LogLine] = ()
+    """The end of one worker's log, while its program runs."""
+    saving: Saving | None = None
     has_stacks: bool = False
     log_ends: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """The last lines of each worker of the failed attempt."""

@@ -2,7 +2,13 @@
 
 from collections.abc import Callable, Iterator
 
-from tpuctl.metrics.findings import chip_rules, host_rules, peer_rules, state_rules
+from tpuctl.metrics.findings import (
+    chip_rules,
+    host_rules,
+    peer_rules,
+    program_rules,
+    state_rules,
+)
 from tpuctl.metrics.findings.observation import Finding, Observation
 
 Rule = Callable[[Observation], Iterator[Finding]]
@@ -19,6 +25,8 @@ RULES: tuple[Rule, ...] = (
     chip_rules.chip_memory,
     peer_rules.straggler,
     chip_rules.input_bound,
+    program_rules.recompiling,
+    program_rules.slow_checkpoint,
     peer_rules.network,
     host_rules.clock,
 )

@@ -13,11 +13,15 @@ from tpuctl.jobs.logs import segments
 from tpuctl.jobs.record import record_store
 from tpuctl.metrics.findings import host_rules, state_rules
 from tpuctl.metrics.findings.known_errors import first_match
-from tpuctl.metrics.findings.observation import Observation
+from tpuctl.metrics.findings.observation import Observation, Saving
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, merge
 from tpuctl.metrics.stored_samples import read_stored
 from tpuctl.models.job import Attempt, AttemptState, JobRecord
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.node import NodeState
+from tpuctl.operations.checkpoints.advise import measure_saves
+from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES
+from tpuctl.operations.checkpoints.survey import job_directory, survey_directory
 from tpuctl.operations.metrics.job_metrics import JobMetrics, job_metrics
 from tpuctl.operations.metrics.live_samples import watch_workers
 from tpuctl.operations.slices import spending
@@ -52,7 +56,32 @@ def observe_job(
         if each.samples
     }
     kept = list(_kept_nodes(runtime, found.job))
-    return replace(seen, clock_off_s=ahead, kept_nodes=kept), found.missing
+    seen = replace(seen, clock_off_s=ahead, kept_nodes=kept)
+    if seen.is_working:
+        lines, saving = _recent_lines(runtime, found.job), _saving(runtime, found.job)
+        seen = replace(seen, recent_lines=lines, saving=saving)
+    return seen, found.missing
+
+
+def _recent_lines(runtime: JobRuntime, job: JobRecord) -> list[LogLine]:
+    """The end of the first worker's log of the newest attempt."""
+    sources = segments.sources(runtime.store(), job.job_id, job.attempts[-1].number)
+    if not sources:
+        return []
+    return list(segments.tail_lines(runtime.store(), sources[min(sources)], LOG_BYTES))
+
+
+def _saving(runtime: JobRuntime, job: JobRecord) -> Saving | None:
+    """What the job's checkpoints tell of how long the program waits for them."""
+    if job.spec.checkpoints is None:
+        return None
+    with suppress(TpuctlError):  # nothing saved yet, or where nobody looks from here
+        survey = survey_directory(job_directory(job, runtime.store))
+        own = [each for each in survey.views if each.job == job.job_id]
+        found = measure_saves([each for each in own if each.state in RESTORABLE_STATES])
+        if found is not None and found.blocked_s is not None and found.interval_s:
+            return Saving(found.saves, found.blocked_s, found.interval_s)
+    return None
 
 
 def observe_stored(runtime: JobRuntime, job: JobRecord) -> Observation:

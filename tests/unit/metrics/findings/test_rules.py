@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tpuctl.metrics.findings import chip_rules, host_rules, peer_rules, state_rules
-from tpuctl.metrics.findings.observation import ChipUser, Observation
+from tpuctl.metrics.findings import (
+    chip_rules,
+    host_rules,
+    peer_rules,
+    program_rules,
+    state_rules,
+)
+from tpuctl.metrics.findings.observation import ChipUser, Observation, Saving
 from tpuctl.metrics.findings.rules import findings
 from tpuctl.metrics.samples import Sample, WorkerSamples
 from tpuctl.models.duration import age
@@ -21,6 +27,7 @@ from tpuctl.models.job import (
     JobState,
     WorkerReport,
 )
+from tpuctl.models.job_log import LogLine
 from tpuctl.models.node import Node, Symptom, Worker
 
 T = 1_800_000_000.0
@@ -111,6 +118,16 @@ def of_node(*series: WorkerSamples, **more: object) -> Observation:
 
 def two(values: Mapping[str, Value], minutes: float = 5) -> list[WorkerSamples]:
     return [worker(number, values, minutes=minutes) for number in range(2)]
+
+
+def compiled(times: int, seconds: float) -> list[LogLine]:
+    """What JAX prints of compilations in the last minutes, each followed by a step."""
+    text = f"Finished XLA compilation of jit(train_step) in {seconds:.9f} sec"
+    return [
+        LogLine(2, 0, T - 280 + 10 * number, line)
+        for number in range(times)
+        for line in (text, f"step={number}")
+    ]
 
 
 ONE_SAMPLE = 0.0
@@ -226,6 +243,19 @@ TRIGGERED = {
         "in the last 5 m worker 0 had chips busy 30 % (limit 50 %) and processors busy 97 % "
         "(limit 90 %)",
         "tpuctl job exec digits-1 --worker 0-3 -- top -b -n 1",
+    ),
+    "recompiling": (
+        of_job(*four(), recent_lines=compiled(20, 2.0)),
+        "recompiling", (0,), "worker 0 compiles again and again",
+        "40 s of the last 5 m, 20 times jit(train_step), limit 10 %; a shape or a constant "
+        "changes from step to step",
+        "tpuctl job logs digits-1 --worker 0 --grep Compiling",
+    ),
+    "slow checkpoint": (
+        of_job(*four(), saving=Saving(3, 12.0, 60.0)),
+        "slow-checkpoint", (), "the program waits long for its checkpoints",
+        "12 s for each, one each 1 m (20 % of the time), limit 10 %",
+        "tpuctl checkpoint advise digits-1",
     ),
     "network": (
         of_job(*four(w0=busy(host_network_sent_bytes_per_s=400 * MIB))),
@@ -359,6 +389,11 @@ QUIET = {
     "a long step that prints": of_job(
         *(worker(number, STEPLESS) for number in range(4)), log_written_s=T - 60
     ),
+    "compiling at the start": of_job(
+        *(worker(number, busy(), minutes=1) for number in range(4)), recent_lines=compiled(20, 2.0)
+    ),
+    "a shape that is new": of_job(*four(), recent_lines=compiled(2, 8.0)),
+    "a save in the background": of_job(*four(), saving=Saving(3, 0.4, 60.0)),
     "only worker 0 tells steps": of_job(
         *four(w1=WITHOUT_STEPS, w2=WITHOUT_STEPS, w3=WITHOUT_STEPS), log_written_s=T - 1200
     ),
@@ -405,6 +440,8 @@ def percent(share: float) -> str:
 
 
 LIMITS = {
+    "recompiling": percent(program_rules.COMPILING_SHARE),
+    "slow-checkpoint": percent(program_rules.SAVING_SHARE),
     "killed": str(state_rules.KILLED_STATUS),
     "hung": age(state_rules.HUNG_S),
     "silent": age(host_rules.SILENT_S),
