@@ -18,13 +18,20 @@ from tpuctl.cli.dashboard import guard, live, palette
 from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import tag
 from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
+from tpuctl.cli.dashboard.pages.actions import (
+    Ask,
+    ask_to_cancel,
+    ask_to_delete,
+    problem_of,
+    question_page,
+)
 from tpuctl.cli.dashboard.pages.checkpoint import checkpoint_page
 from tpuctl.cli.dashboard.pages.cost import cost_page
 from tpuctl.cli.dashboard.pages.job import job_charts, job_page
 from tpuctl.cli.dashboard.pages.log import LogQuery, log_page
 from tpuctl.cli.dashboard.pages.node import find_node, node_charts, node_page
 from tpuctl.cli.dashboard.pages.overview import overview_page
-from tpuctl.cli.dashboard.sessions import Session, Sessions
+from tpuctl.cli.dashboard.sessions import Session, Sessions, has_csrf
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import MESH_METRICS
 from tpuctl.errors import TpuctlError
@@ -57,6 +64,12 @@ PAGES: Mapping[str, MakePage] = {
     ),
 }
 """Path -> what makes its page."""
+
+QUESTIONS: Mapping[str, Ask] = {
+    "/jobs/{job}/cancel": ask_to_cancel,
+    "/nodes/{zone}/{node}/delete": ask_to_delete,
+}
+"""Path -> what its page asks, and does when it is sent back with the right answer."""
 
 
 def mesh_metric(request: web.Request) -> str:
@@ -92,6 +105,9 @@ class Dashboard:
         app.router.add_get("/assets/{name:.+}", send_asset)
         for path, make in PAGES.items():
             app.router.add_get(path, self._page_handler(make))
+        for path, ask in QUESTIONS.items():
+            app.router.add_get(path, self._question_handler(ask))
+            app.router.add_post(path, self._answer_handler(ask))
         app.router.add_get("/jobs/{job}/samples", self._job_samples)
         app.router.add_get("/nodes/{zone}/{node}/samples", self._node_samples)
         return app
@@ -137,6 +153,33 @@ class Dashboard:
             return self._answer(request, await make(self.board, request))
 
         return answer
+
+    def _question_handler(self, ask: Ask) -> "Handler":
+        async def show(request: web.Request) -> web.StreamResponse:
+            question = await asyncio.to_thread(ask, self.board, request.match_info)
+            return self._answer(request, question_page(question, self._csrf(request)))
+
+        return show
+
+    def _answer_handler(self, ask: Ask) -> "Handler":
+        """What does what was asked, if the form is that of a page which this browser got."""
+
+        async def take(request: web.Request) -> web.StreamResponse:
+            given = {key: str(value) for key, value in (await request.post()).items()}
+            session = self.session_of(request)
+            if session is None or not has_csrf(session, given.get("csrf", "")):
+                return _plain_page(403, "Refused: this form is not one of this dashboard.")
+            question = await asyncio.to_thread(ask, self.board, request.match_info)
+            if problem := problem_of(question, given):
+                return self._answer(request, question_page(question, session.csrf, problem), 400)
+            session.messages.append(await asyncio.to_thread(question.act))
+            return web.Response(status=303, headers={"Location": question.then})
+
+        return take
+
+    def _csrf(self, request: web.Request) -> str:
+        session = self.session_of(request)
+        return session.csrf if session else ""
 
     async def _node_samples(self, request: web.Request) -> web.Response:
         """The charts of a node, for the scripts of its page."""

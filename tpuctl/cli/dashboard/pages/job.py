@@ -101,6 +101,8 @@ def _state(found: JobDetails) -> Html:
         link(text, "jobs", job.job_id, *parts)
         for text, parts in (("Log", ("logs",)), ("Checkpoints", ("checkpoints",)))
     ]
+    if not job.is_settled:
+        links.append(link("Cancel", "jobs", job.job_id, "cancel"))
     return join([facts(shown), tag("p", [[each, " "] for each in links])])
 
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import path, tag
+from tpuctl.cli.dashboard.html import Child, Html, join, link, path, tag
 from tpuctl.cli.dashboard.page import Page, facts, findings_list, missing_list, state, usd_text
 from tpuctl.cli.dashboard.pages.charts import chart_document, charts_section, workers_table
 from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
@@ -30,19 +30,7 @@ async def node_page(board: Board, zone: str, name: str, metric: str) -> Page:
     missing = [watched.trouble] if watched and watched.trouble else []
     rows = worker_rows(watched, now_s, time.monotonic(), findings) if watched else []
     live = {
-        "state": facts(
-            {
-                "state": state(watched.state if watched else node.state),
-                "type": node.accelerator_type,
-                "zone": node.zone,
-                "provisioning": node.provisioning,
-                "workers": node.worker_count,
-                "runtime": node.runtime_version,
-                "health": node.health,
-                "created": str(Moment(node.created_s)),
-                "cost": f"{usd_text(_price(node, watched))}/h",
-            }
-        ),
+        "state": _facts(node, watched),
         "missing": missing_list(missing),
         "findings": findings_list(findings, board.typed),
         "chips": mesh_section(watched, rows, metric) if watched else tag("p", ""),
@@ -62,6 +50,22 @@ async def find_node(board: Board, zone: str, name: str) -> Node:
         if node and (node.zone, node.name) == (zone, name) and not each.is_over:
             return node
     return await asyncio.to_thread(lifecycle.find, board.runtime.tpu, zone, name)
+
+
+def _facts(node: Node, watched: WatchedSlice | None) -> Html:
+    shown: dict[str, Child] = {
+        "state": state(watched.state if watched else node.state),
+        "type": node.accelerator_type,
+        "zone": node.zone,
+        "provisioning": node.provisioning,
+        "workers": node.worker_count,
+        "runtime": node.runtime_version,
+        "health": node.health,
+        "created": str(Moment(node.created_s)),
+        "cost": f"{usd_text(_price(node, watched))}/h",
+    }
+    delete = link("Delete", "nodes", node.zone, node.name, "delete")
+    return join([facts(shown), tag("p", delete)])
 
 
 def _price(node: Node, watched: WatchedSlice | None) -> float | None:
