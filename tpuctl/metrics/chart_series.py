@@ -17,6 +17,8 @@ MOST_VALUES = 16_000
 MOST_LINES = 16
 """Workers of which each has a line; of more there are the lowest, the median and the highest."""
 MOST_PROGRAM_METRICS = 4
+MOST_NAMED = 24
+"""So many charts are still one picture."""
 OWN = frozenset(
     {"program.step", "program.steps_per_s", "program.step_age_s", "program.memory_bytes"}
 )
@@ -105,7 +107,21 @@ def charts(series: Sequence[WorkerSamples]) -> Charts:
     told = [each for each in series if each.samples]
     if not told:
         return Charts((), ())
-    metrics = {**OF_CHIPS, **_printed(told), **OF_HOST}
+    return _drawn(told, {**OF_CHIPS, **_printed(told), **OF_HOST})
+
+
+def named_charts(series: Sequence[WorkerSamples]) -> Charts:
+    """A chart for each metric of the samples by its own name; of a chip the mean of all devices."""
+    told = [each for each in series if each.samples]
+    names = {
+        name.partition("/")[0] for each in told for sample in each.samples for name in sample.values
+    }
+    return _drawn(told, {name: ("", _mean(name)) for name in sorted(names)[:MOST_NAMED]})
+
+
+def _drawn(told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metric]]) -> Charts:
+    if not metrics:
+        return Charts((), ())
     count = min(MOST_LINES, max(map(len, _by_attempt(told).values())))
     points = max(LEAST_POINTS, min(MOST_POINTS, MOST_VALUES // (count * len(metrics))))
     begin_s = min(each.samples[0].time_s for each in told)

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -14,6 +15,7 @@ from tpuctl.cli.shell.parsing import items
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
 from tpuctl.models.duration import parse_duration
+from tpuctl.models.job import JobRecord
 
 Since = Annotated[
     float | None,
@@ -28,6 +30,12 @@ Metric = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES", help="Only these, such as loss,hbm_* or chip.duty_cycle_percent."
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw one picture instead, a .png or a .svg; it needs matplotlib."
     ),
 ]
 CSV_COLUMNS = ("attempt", "worker", "time_s", "metric", "value")
@@ -121,6 +129,25 @@ def show_samples(
         output.items([_range(*each) for each in _values(chosen)], RANGES, title=title)
     else:
         output.items(newest_samples(chosen, now_s, silent_after_s), NEWEST, title=title)
+
+
+def show_plot(
+    output: Output,
+    path: Path,
+    series: Sequence[WorkerSamples],
+    names: str | None,
+    *,
+    title: str,
+    job: JobRecord | None = None,
+) -> None:
+    """Draw samples into a file and print its name; a file is not written without any of them."""
+    from tpuctl.operations.metrics.plot import plot_samples
+
+    patterns = items(names)
+    if plot_samples(path, title, series, patterns, job):
+        output.item(path, {"file": str})
+    elif _has_samples(series):
+        output.note(f"nothing that was measured has a name like {names}")
 
 
 def _has_samples(series: Iterable[WorkerSamples]) -> bool:

@@ -1,5 +1,8 @@
 """`tpuctl job metrics`: what was measured on a job's workers, as it lies in the bucket."""
 
+import re
+import sys
+
 import pytest
 
 from client.cli.job.job_records import T, attempt, job, put, store_of
@@ -147,3 +150,40 @@ def test_a_job_without_samples_is_nothing_for_tensorboard(tpuctl, store):
 def test_the_samples_go_with_the_job(tpuctl, store, measured):
     assert tpuctl("job", "delete", "digits-1", "--yes").code == 0
     assert list(store.list("tpuctl/jobs/digits-1/")) == []
+
+
+def test_a_plot_shows_every_metric_and_marks_the_attempts(tpuctl, store, tmp_path):
+    pytest.importorskip("matplotlib", reason="a plot needs matplotlib")
+    first = attempt(started_s=T + 60, ended_s=T + 3600, outcome=AttemptOutcome.PREEMPTED)
+    second = attempt(2, started_s=T + 4000, outcome=AttemptOutcome.FAILED, ended_s=END_S)
+    put(store, job(attempts=(first, second)))
+    write(store, 1, 0, *((T + 100 + 10 * n, busy(n)) for n in range(9)))
+    write(store, 2, 1, (T + 4100, busy(9)))
+    path = tmp_path / "digits.svg"
+    assert tpuctl("job", "metrics", "digits", "--plot", str(path)).out == f"file  {path}\n"
+    drawn = re.findall(r">([^<>]+)</text>", path.read_text())
+    assert {"workers of digits-1", "Chips busy (%)", "HBM used (%)", "loss", "worker 1"} <= {*drawn}
+    assert {" attempt 1", " attempt 2", "preempted ", "failed "} <= {*drawn}
+    png = tmp_path / "loss.png"
+    shown = tpuctl("job", "metrics", "digits", "--metric", "loss", "--plot", str(png), "-o", "json")
+    assert shown.json == {"file": str(png)}
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_of_nothing_is_not_written(tpuctl, measured, tmp_path):
+    path = tmp_path / "none.png"
+    shown = tpuctl("job", "metrics", "digits", "--metric", "losss", "--plot", str(path))
+    assert shown.err == "nothing that was measured has a name like losss\n"
+    assert not path.exists()
+
+
+def test_a_plot_that_cannot_be_drawn_is_one_line(tpuctl, measured, tmp_path, monkeypatch):
+    shown = tpuctl("job", "metrics", "digits", "--plot", "loss.pdf")
+    assert shown.code == 2
+    assert shown.err == (
+        "error: a plot is a .png or a .svg, not 'loss.pdf'\nhint: write: --plot FILE.png\n"
+    )
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    shown = tpuctl("job", "metrics", "digits", "--plot", str(tmp_path / "loss.png"))
+    assert shown.code == 12
+    assert shown.err == "error: --plot needs matplotlib\nhint: run: pip install matplotlib\n"
