@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from tpuctl.operations.metrics.local_page import host_refusal
+from tpuctl.operations.metrics.local_page import host_refusal, metrics_refusal
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
@@ -18,6 +18,8 @@ FORM = "application/x-www-form-urlencoded"
 METHODS = ("GET", "POST")
 LOGIN = "/login"
 METRICS = "/metrics"
+WITHOUT_COOKIE = (LOGIN, METRICS)
+"""Programs of this machine read metrics; pages, even those of the dashboard, do not."""
 MOST_BODY_BYTES = 16 * 1024
 
 HEADERS = {
@@ -67,6 +69,10 @@ def refusal(request: web.Request, port: int) -> tuple[int, str] | None:
         return 400, "there are no WebSockets here"
     if _is_of_other_page(request):
         return 403, "the request comes from a page of somebody else"
+    if request.path == METRICS and (
+        why := metrics_refusal(headers.getall("Origin", []), headers.get("Sec-Fetch-Site", "none"))
+    ):
+        return 403, why
     return _post_refusal(request) if request.method == "POST" else None
 
 

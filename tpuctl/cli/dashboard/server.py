@@ -31,10 +31,12 @@ from tpuctl.cli.dashboard.pages.job import job_charts, job_page
 from tpuctl.cli.dashboard.pages.log import LogQuery, log_page
 from tpuctl.cli.dashboard.pages.node import find_node, node_charts, node_page
 from tpuctl.cli.dashboard.pages.overview import overview_page
+from tpuctl.cli.dashboard.pages.prometheus import metrics_text
 from tpuctl.cli.dashboard.sessions import Session, Sessions, has_csrf
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import MESH_METRICS
 from tpuctl.errors import TpuctlError
+from tpuctl.metrics.exporters.prometheus_text import CONTENT_TYPE
 from tpuctl.operations.metrics import local_page
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class Dashboard:
         )
         app.on_response_prepare.append(guard.add_headers)
         app.router.add_get(guard.LOGIN, self._login, allow_head=False)
+        app.router.add_get(guard.METRICS, self._metrics)
         app.router.add_get("/assets/{name:.+}", send_asset)
         for path, make in PAGES.items():
             app.router.add_get(path, self._page_handler(make))
@@ -126,7 +129,7 @@ class Dashboard:
 
         @web.middleware
         async def check(request: web.Request, handler: "Handler") -> web.StreamResponse:
-            if self.session_of(request) is None and request.path != guard.LOGIN:
+            if self.session_of(request) is None and request.path not in guard.WITHOUT_COOKIE:
                 return _plain_page(401, "Open the newest link that tpuctl dashboard has printed.")
             try:
                 return await handler(request)
@@ -145,6 +148,11 @@ class Dashboard:
         if session is not None:
             answer.set_cookie(self._cookie, session.token, httponly=True, samesite="Strict")
         return answer
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        """The page of Prometheus, which has no cookie."""
+        text = await metrics_text(self.board)
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     def _page_handler(self, make: MakePage) -> "Handler":
         async def answer(request: web.Request) -> web.StreamResponse:

@@ -13,10 +13,11 @@ from tpuctl.metrics.exporters.prometheus_text import (
     exposition,
     sampled_values,
 )
-from tpuctl.models.job import JobRecord
+from tpuctl.models.job import Attempt, JobRecord
 from tpuctl.operations.jobs import supervise
 from tpuctl.operations.jobs.events import JobRuntime
 from tpuctl.operations.metrics import local_page
+from tpuctl.operations.metrics.watched_slice import WatchedSlice
 from tpuctl.operations.slices import spending
 
 if TYPE_CHECKING:
@@ -113,12 +114,34 @@ def _worker_values(controller: JobController) -> Iterator[GaugeValue]:
     if gang is None or attempt is None or gang.attempt != attempt.number:
         return
     for link in gang.links:
-        if (sample := link.recent_sample(SILENT_S)) is None:
+        if (sample := link.recent_sample(SILENT_S)) is not None:
+            labels = _labels_of(record, attempt, link.report.worker_id, len(gang.links))
+            yield from sampled_values(labels, sample.values)
+
+
+def _labels_of(
+    record: JobRecord, attempt: Attempt, worker_id: int, worker_count: int
+) -> dict[str, str]:
+    """Whose value it is; the workers of several slices are numbered through."""
+    return {
+        "job": record.job_id, "attempt": str(attempt.number), "worker": str(worker_id),
+        "node": attempt.nodes[worker_id * len(attempt.nodes) // worker_count],
+        "zone": attempt.zone,
+    }  # fmt: skip
+
+
+def watched_values(watched: WatchedSlice, now_s: float) -> Iterator[GaugeValue]:
+    """The gauges of the workers of a job or node that were measured lately."""
+    job, node = watched.job, watched.node
+    for worker in watched.known_workers:
+        sample = worker.sample
+        if sample is None or now_s - sample.time_s > SILENT_S:
             continue
-        worker_id = link.report.worker_id
-        labels = {
-            "job": record.job_id, "attempt": str(attempt.number), "worker": str(worker_id),
-            "node": attempt.nodes[worker_id * len(attempt.nodes) // len(gang.links)],
-            "zone": attempt.zone,
-        }  # fmt: skip
+        if node is not None:
+            labels = {"worker": str(worker.worker_id), "node": node.name, "zone": node.zone}
+        elif job is not None and job.attempt is not None:
+            count = max(job.attempt.worker_count, worker.worker_id + 1)
+            labels = _labels_of(job, job.attempt, worker.worker_id, count)
+        else:
+            continue
         yield from sampled_values(labels, sample.values)

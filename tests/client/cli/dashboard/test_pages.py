@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from client.cli.dashboard.serving import Answer
 from client.cli.job.job_records import T, attempt, job, put, store_of
+from tpuctl.metrics.samples import Sample
 from tpuctl.models.job import AttemptOutcome, AttemptState, Checkpoints, JobState, WorkerReport
 from tpuctl.operations.slices import spending
 from tpuctl.packed_samples import pack
@@ -196,3 +197,34 @@ def test_the_checkpoints_of_a_job_or_why_there_is_none(browser, cloud):
     store.put_if_absent("runs/one/step_000000000100/w0_a1.safetensors", b"some")
     page = words(browser.get("/jobs/digits-1/checkpoints"))
     assert re.search(r"100 UNSEALED 4 B 20.*Z safetensors$", page)
+
+
+def test_prometheus_reads_jobs_and_workers_without_a_cookie(stranger, board, cloud):
+    running = attempt(state=AttemptState.RUNNING, ended_s=None, deleted_s=None, outcome=None)
+    put(store_of(cloud.home), job("live-1", JobState.RUNNING, attempts=(running,)))
+    put(store_of(cloud.home), job("done-1", JobState.FAILED))
+    page = stranger.get("/metrics")
+    assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    gauges = [line for line in page.text.splitlines() if not line.startswith("#")]
+    assert gauges[:2] == [
+        'tpuctl_job_state{job="live-1",state="RUNNING"} 1', 'tpuctl_job_step{job="live-1"} 100',
+    ]  # fmt: skip
+    (watched,) = board.board.watches.slices
+    old, new = ({"chip.duty_cycle_percent/0": percent} for percent in (7.0, 83.0))
+    watched.worker(0).take_sample(Sample(T + 7200 - 5, new), 0.0)
+    watched.worker(1).take_sample(Sample(T + 7200 - 60, old), 0.0)
+    workers = [line for line in stranger.get("/metrics").text.splitlines() if "duty" in line][2:]
+    assert workers == [
+        'tpuctl_worker_chip_duty_cycle_percent{job="live-1",attempt="1",worker="0",'
+        'node="digits-1-a1",zone="us-west4-a",device="0"} 83'
+    ]
+
+
+def test_web_pages_cannot_read_the_metrics_and_nobody_has_the_pages_by_them(stranger, browser):
+    for headers in (
+        {"Origin": browser.origin}, {"Origin": "http://evil.example"}, {"Host": "evil.example"},
+        {"Sec_Fetch_Site": "same-site"},
+    ):  # fmt: skip
+        assert browser.get("/metrics", **headers).status == 403
+    for path in ("/metrics/", "/metrics/../", "//metrics", "/metrics%2f..%2f"):
+        assert stranger.get(path).status in (401, 404), path
