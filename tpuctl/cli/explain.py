@@ -10,7 +10,6 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.operations.jobs import supervision
-from tpuctl.operations.metrics import explain as operation
 
 FINDING: Columns[Finding] = {
     **attributes("name"),
@@ -32,6 +31,8 @@ def explain(
 
     The workers are measured now; a job that has ended is judged by what its bucket has.
     """
+    from tpuctl.operations.metrics import explain as operation
+
     if job and node:
         raise UsageError("--job and --node exclude each other", hint="give one of them")
     found = operation.explain(

@@ -253,7 +253,7 @@ def test_what_is_replaced(value, line, shown):
 def test_a_full_disk_ends_the_run_with_a_status_that_says_so(worker, tmp_path):
     worker.configure(
         "head -c 100M /dev/zero >zeros; echo on; yes a long line of a program | head -200000;"
-        ' python3 -c \'open("model", "w").write("y" * 100000)\''
+        ' python3 -c \'open("model", "w").write("y" * 10_000_000)\''
     )
     script = """\
         mount -t tmpfs -o size=8m none "$1" && cp -r "$2" "$1" && cd / && agent="$1/$4/agent.py" &&
