@@ -44,7 +44,7 @@ def with_newest_steps(store: Store, jobs: Iterable[JobRecord]) -> list[JobRecord
     if not any(_is_stepping(job) for job in found):
         return found
     told = _told_steps(store)
-    return [_with_step(job, told[job.job_id]) if job.job_id in told else job for job in found]
+    return [with_step(job, told.get(job.job_id)) for job in found]
 
 
 def _is_stepping(job: JobRecord) -> bool:
@@ -52,18 +52,24 @@ def _is_stepping(job: JobRecord) -> bool:
 
 
 def _told_steps(store: Store) -> dict[str, JobStep]:
-    """What every heartbeat tells; one that cannot be read, or has gone, tells nothing."""
     told: dict[str, JobStep] = {}
     for entry in store.list(HEARTBEATS):
-        with suppress(NotFoundError, MalformedError):
-            body = decoding.parse_document(store.get_range(entry.key))
-            told |= decoding.decode_dataclass(_HeartbeatSteps, body).steps
+        told |= heartbeat_steps(store, entry.key.removeprefix(HEARTBEATS))
     return told
 
 
-def _with_step(job: JobRecord, told: JobStep) -> JobRecord:
+def heartbeat_steps(store: Store, holder: str) -> Mapping[str, JobStep]:
+    """What a holder's heartbeat tells; one that cannot be read, or has gone, tells nothing."""
+    with suppress(NotFoundError, MalformedError):
+        body = decoding.parse_document(store.get_range(HEARTBEATS + holder))
+        return decoding.decode_dataclass(_HeartbeatSteps, body).steps
+    return {}
+
+
+def with_step(job: JobRecord, told: JobStep | None) -> JobRecord:
+    """A job with the step that a heartbeat tells of it, if that is of its newest attempt."""
     newest = job.attempt
-    if newest is None or not _is_stepping(job) or newest.number != told.attempt:
+    if told is None or newest is None or not _is_stepping(job) or newest.number != told.attempt:
         return job
     newest = replace(newest, last_step=max(newest.last_step, told.step))
     return replace(job, attempts=(*job.attempts[:-1], newest))

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 
 from tpuctl.errors import DamagedStateError, NotFoundError, TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
@@ -11,6 +12,7 @@ from tpuctl.jobs.leases import lease as leasing
 from tpuctl.jobs.leases.fence import fenced_backends
 from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
+from tpuctl.jobs.leases.job_steps import JobStep
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.status_text import with_trouble
@@ -50,6 +52,8 @@ class JobPool:
     """Jobs that only another machine can begin, and since when they are left to it."""
     unrecorded: dict[str, float] = field(default_factory=dict)
     """Jobs with a lease and no record, and since when."""
+    inherited_steps: dict[str, JobStep] = field(default_factory=dict)
+    """What the heartbeats of dead holders told of jobs that are not in care here yet."""
     is_taking: bool = False
     """A lease is about to be taken."""
     bug: BaseException | None = None
@@ -67,11 +71,18 @@ class JobPool:
 
     def newest_steps(self) -> Mapping[str, object]:
         """The newest step of each job that is held here, as the heartbeat tells it."""
-        return job_steps.steps_of(each.record for each in self.controllers.values())
+        inherited = {job_id: asdict(step) for job_id, step in self.inherited_steps.items()}
+        return inherited | job_steps.steps_of(each.record for each in self.controllers.values())
+
+    async def save_progress(self) -> None:
+        """Write the steps that the heartbeat alone tells, before it goes."""
+        for controller in self.controllers.values():
+            with suppress(TpuctlError, LeaseLostError):
+                await controller.record_writer.save_progress()
 
     def forget_except(self, known: Mapping[str, Lease]) -> None:
         """Forget notes about jobs that have no lease any more."""
-        for of_jobs in (self.resting, self.elsewhere, self.unrecorded):
+        for of_jobs in (self.resting, self.elsewhere, self.unrecorded, self.inherited_steps):
             for job_id in of_jobs.keys() - known.keys():
                 del of_jobs[job_id]
 
@@ -157,15 +168,24 @@ class JobPool:
         Our own heartbeat is there first: a holder without one is taken for dead.
         """
         store, holder = self.backends.store, lease.holder
-        if holder != self.heartbeat_sender.holder and not await asyncio.to_thread(
-            self.watcher.delete_heartbeat, store, holder
-        ):
-            return None
+        if holder != self.heartbeat_sender.holder:
+            await self._inherit_steps(holder)
+            if not await asyncio.to_thread(self.watcher.delete_heartbeat, store, holder):
+                return None
         if not self.heartbeat_sender.heartbeat.is_fresh():
             await self.heartbeat_sender.beat(self.abandon)
         if not self.heartbeat_sender.heartbeat.is_fresh():
             return None
         return await asyncio.to_thread(leasing.take, store, lease, self.heartbeat_sender.holder)
+
+    async def _inherit_steps(self, holder: str) -> None:
+        """Tell in our own heartbeat what a dead holder's tells, which is deleted next."""
+        if not holder:
+            return
+        told = await asyncio.to_thread(job_steps.heartbeat_steps, self.backends.store, holder)
+        if told:
+            self.inherited_steps |= told
+            await self.heartbeat_sender.beat(self.abandon)
 
     async def _wait_for_record(self, lease: Lease) -> None:
         """Wait for the record of a lease; withdraw one that has none for UNRECORDED_S seconds."""
@@ -208,9 +228,12 @@ class JobPool:
     async def _care_once(self, lease: Lease) -> None:
         backends = fenced_backends(self.backends, lease, self.heartbeat_sender.heartbeat)
         stored = await asyncio.to_thread(records.load, backends.store, lease.job_id)
+        told = self.inherited_steps.get(lease.job_id)
+        stored = replace(stored, record=job_steps.with_step(stored.record, told))
         writer = RecordWriter(backends.store, lease, self.clocks, stored)
         controller = JobController(backends, self.clocks, writer, self.vault)
         self.controllers[lease.job_id] = controller
+        self.inherited_steps.pop(lease.job_id, None)
         await controller.run_until_settled()
         await asyncio.to_thread(self._settle, backends, lease)
 

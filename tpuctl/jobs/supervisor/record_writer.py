@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tpuctl.errors import PreconditionError
@@ -102,7 +103,16 @@ class RecordWriter:
 
     def is_due(self, record: JobRecord) -> bool:
         """Whether there is progress, and the last write is long enough ago."""
-        if self.written is None or self.clocks.monotonic() - self.written_s < PROGRESS_S:
+        return self.clocks.monotonic() - self.written_s >= PROGRESS_S and self._has_moved(record)
+
+    async def save_progress(self) -> None:
+        """Write the record as it is here, unless others have changed it or no step was made."""
+        if self._has_moved(self.record):
+            with suppress(PreconditionError):
+                await self._write(self.record)
+
+    def _has_moved(self, record: JobRecord) -> bool:
+        if self.written is None:
             return False
         return _stripped(record, VOLATILE_FIELDS) != _stripped(self.written, VOLATILE_FIELDS)
 

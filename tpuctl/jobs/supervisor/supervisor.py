@@ -189,6 +189,7 @@ class Supervisor:
         try:
             async with asyncio.timeout(LEAVE_S):
                 await asyncio.gather(*tasks, return_exceptions=True)
+                await self.job_pool.save_progress()
                 await self.heartbeat_sender.leave()
         except TimeoutError:
             self.say("the heartbeat stays: the bucket does not answer")

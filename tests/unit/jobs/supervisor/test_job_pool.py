@@ -9,6 +9,7 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases import lease as leasing
+from tpuctl.jobs.leases.heartbeat import Heartbeat, HeartbeatWatcher
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
 from tpuctl.jobs.leases.job_steps import with_newest_steps
 from tpuctl.jobs.leases.lease import LeaseLostError
@@ -18,6 +19,7 @@ from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import job_pool as custody
 from tpuctl.jobs.supervisor.controller import JobController, WrongHostError
 from tpuctl.jobs.supervisor.job_pool import TROUBLE_S, JobPool
+from tpuctl.jobs.supervisor.record_writer import RecordWriter
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, JobState
 from tpuctl.store import open_store
 
@@ -131,21 +133,78 @@ def test_the_workers_are_let_go_of_though_their_tails_may_not_be_saved():
     assert (closed, care.gang) == ([True], None)
 
 
+def running(last_step: int) -> JobRecord:
+    attempt = Attempt(1, "us-west4-a", "n1", AttemptState.RUNNING, owned=True)
+    attempt = replace(attempt, started_s=1.0, last_step=last_step)
+    return replace(JOB, state=JobState.RUNNING, attempts=(attempt,))
+
+
+def sender_of(held: Held, host_id: str) -> HeartbeatSender:
+    pool, scope = held.job_pool, SupervisorScope(("me@laptop",))
+    return HeartbeatSender(held.store, host_id, scope, pool.clocks, pool.say, pool.newest_steps)
+
+
 def test_who_lists_jobs_finds_their_newest_steps_in_the_heartbeat(held):
-    first = Attempt(
-        1, "us-west4-a", "n1", AttemptState.RUNNING, owned=True, started_s=1.0, last_step=120
-    )
-    newest = replace(JOB, state=JobState.RUNNING, attempts=(first,))
-    pool, written = held.job_pool, replace(newest, attempts=(replace(first, last_step=80),))
+    newest, written, pool = running(120), running(80), held.job_pool
     pool.controllers[JOB.job_id] = SimpleNamespace(record=newest)
-    sender = HeartbeatSender(
-        held.store,
-        "here",
-        SupervisorScope(("me@laptop",)),
-        pool.clocks,
-        pool.say,
-        pool.newest_steps,
-    )
-    asyncio.run(sender.beat(lambda: None))
+    asyncio.run(sender_of(held, "here").beat(lambda: None))
     (listed,) = with_newest_steps(held.store, [written])
     assert listed == newest
+
+
+def test_a_step_is_never_taken_back_by_a_takeover(held, monkeypatch):
+    """A dead holder's heartbeat said 120 and its last record 80: who looks meanwhile sees 120."""
+    generation = records.load(held.store, JOB.job_id).generation
+    records.save(held.store, replace(running(80), spec=JobSpec("digits", "true")), generation)
+    steps = {JOB.job_id: {"attempt": 1, "step": 120}, "another": {"attempt": 1, "step": 7}}
+    Heartbeat(held.store, OURS, {"steps": steps}, lambda: 0.0).beat()
+    pool, shown = held.job_pool, []
+
+    def look(*_):
+        (listed,) = with_newest_steps(held.store, [records.load(held.store, JOB.job_id).record])
+        shown.append(listed.attempt.last_step)
+
+    async def look_and_end(controller):
+        look()
+        await controller.record_writer.claim()
+        await pool.heartbeat_sender.beat(pool.abandon)
+        look()
+        raise LeaseLostError
+
+    monkeypatch.setattr(custody, "fenced_backends", lambda backends, *_: backends)
+    monkeypatch.setattr(JobController, "run_until_settled", look_and_end)
+    delete = HeartbeatWatcher.delete_heartbeat
+    monkeypatch.setattr(
+        HeartbeatWatcher,
+        "delete_heartbeat",
+        lambda *watched: (look(), delete(*watched), look())[1],
+    )
+
+    async def take_over():
+        pool.heartbeat_sender = sender_of(held, "there")
+        pool.watcher = HeartbeatWatcher(pool.clocks.monotonic, frozenset({"here"}))
+        pool.watcher.look(held.store)
+        await pool.consider(held.lease)
+        await asyncio.gather(*pool.tasks.values())
+
+    asyncio.run(take_over())
+    assert shown == [120] * 4
+    assert records.load(held.store, JOB.job_id).record.attempt.last_step == 120
+    assert pool.inherited_steps.keys() == {"another"}
+
+
+def test_who_leaves_writes_the_steps_that_its_heartbeat_told(held):
+    stored = records.load(held.store, JOB.job_id)
+    writer = RecordWriter(held.store, held.lease, held.job_pool.clocks, stored)
+    held.job_pool.controllers[JOB.job_id] = SimpleNamespace(record_writer=writer)
+
+    async def leave(last_step):
+        writer.keep(running(last_step))
+        await held.job_pool.save_progress()
+        return records.load(held.store, JOB.job_id).record.attempt
+
+    assert asyncio.run(leave(80)) is None  # not ours before the first write under our fence
+    asyncio.run(writer.claim())
+    assert asyncio.run(leave(120)).last_step == 120
+    records.request_cancel(held.store, JOB.job_id, 5.0)
+    assert asyncio.run(leave(140)).last_step == 120
