@@ -1,9 +1,11 @@
 """Google's names that lead to the simulator inside the VPC, and which server each one means."""
 
 OTHER_APIS = "neighbours"
+JSON_API_HOST = "www.googleapis.com"
+"""An older name of Cloud Storage's JSON API and of other APIs; the XML API is not there."""
 SERVICE_OF = {
     "storage.googleapis.com": "storage",
-    "www.googleapis.com": "storage",
+    JSON_API_HOST: "storage",
     "tpu.googleapis.com": "tpu_rest",
     **dict.fromkeys(
         (

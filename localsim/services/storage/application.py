@@ -8,6 +8,7 @@ from aiohttp.typedefs import Middleware
 from localsim.cloud.objects.storage_model import not_implemented
 from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
+from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import BodyProcess, is_taken
 from localsim.services.storage.routes import find_route
@@ -50,8 +51,7 @@ def application(
         except ConnectionError:  # the client has gone, nobody reads this
             return web.Response(status=499)
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
-            is_xml = storage_xml.is_xml_path(request.raw_path.partition("?")[0])
-            worded = xml_error_response if is_xml else error_response
+            worded = xml_error_response if _is_xml(request) else error_response
             refused = refusal(error)
             refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
             return _ending(request, worded(refused))
@@ -64,6 +64,12 @@ def application(
     return app
 
 
+def _is_xml(request: web.Request) -> bool:
+    """Whether a request is one of the XML API, which www.googleapis.com does not serve."""
+    path = request.raw_path.partition("?")[0]
+    return storage_xml.is_xml_path(path) and request.host.partition(":")[0] != JSON_API_HOST
+
+
 def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     """The response, the last one of a connection whose bytes another process has received."""
     if is_taken(request):
@@ -73,7 +79,7 @@ def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamRes
 
 async def _answer(service: StorageService, request: web.Request) -> web.StreamResponse:
     path, _, query_text = request.raw_path.partition("?")
-    if storage_xml.is_xml_path(path):
+    if _is_xml(request):
         return await storage_xml.answer(service, request)
     match = find_route(request.method, path)
     if match is None:

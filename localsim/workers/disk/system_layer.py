@@ -92,7 +92,7 @@ exec "$@"
 _FILES = {
     "apt/apt.conf.d/99localsim": 'APT::Sandbox::User "root"; // the only user there is\n',
     "hosts": "",
-    "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
     "resolv.conf": "# Names are in /etc/hosts; there is no name server.\n",
     "shadow": "root:*:::::::\n",
 }
