@@ -7,13 +7,17 @@ processor, and say how much their arrays take and for what share of the time the
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from localsim.guest.localsim_chips.executions import FINITE_BUCKETS
 from localsim.workers import chips
 from localsim.workers.worker import Worker
 from tpuctl.catalog import AcceleratorType, generation
 
 LOCK_FILE = "libtpu_lockfile"
 MAX_LINE_BYTES = 64 * 1024
+MOST = 2**62
+"""No count and no time is as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,48 @@ class MalformedUsageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutionTimes:
+    """How long executions took, in microseconds: a histogram with the bounds of `executions`."""
+
+    count: int = 0
+    mean_us: float = 0.0
+    squared_deviation: float = 0.0
+    """Sum of (time - mean)^2."""
+    buckets: tuple[int, ...] = ()
+
+    def __add__(self, other: "ExecutionTimes") -> "ExecutionTimes":
+        if not self.count or not other.count:
+            return self if self.count else other
+        count = self.count + other.count
+        apart_us = other.mean_us - self.mean_us
+        return ExecutionTimes(
+            count,
+            self.mean_us + apart_us * other.count / count,
+            self.squared_deviation
+            + other.squared_deviation
+            + apart_us**2 * self.count * other.count / count,
+            tuple(map(sum, zip(self.buckets, other.buckets, strict=True))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChipWork:
+    """What a program that knows it did on one chip."""
+
+    hbm_bandwidth: float = 0.0
+    """The share of it that was used, 0 to 1."""
+    queue: int = 0
+    executions: ExecutionTimes = ExecutionTimes()
+
+    def __add__(self, other: "ChipWork") -> "ChipWork":
+        return ChipWork(
+            min(1.0, self.hbm_bandwidth + other.hbm_bandwidth),
+            self.queue + other.queue,
+            self.executions + other.executions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ChipUsage:
     """What one program reported last."""
 
@@ -54,6 +100,8 @@ class ChipUsage:
     """Bytes held on each device, as the program counts them."""
     busy: float = 0.0
     """The share of its time that it computed, 0 to 1."""
+    chips: tuple[ChipWork, ...] = ()
+    """Of each chip, where the program knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +175,19 @@ class ChipHolders:
         busy = min(1.0, sum(usage.busy for usage in self._holders.values()))
         return (100 * busy,) * self._duty_points
 
+    def work(self) -> dict[int, ChipWork]:
+        """Return what is known of each device; of a program that does not know it, nothing.
+
+        All TensorCores of a chip take part in what the chip executes.
+        """
+        found: dict[int, ChipWork] = {}
+        for usage in self._holders.values():
+            for index in range(self._device_count if usage.chips else 0):
+                width = max(1, self._device_count // len(usage.chips))
+                mine = usage.chips[min(index // width, len(usage.chips) - 1)]
+                found[index] = found[index] + mine if index in found else mine
+        return found
+
     def _used_bytes(self) -> list[int]:
         """By device; a program that counts fewer devices has its share of each."""
         used = [0] * self._device_count
@@ -139,13 +200,26 @@ class ChipHolders:
 
 
 def read_usage(line: bytes) -> ChipUsage:
-    """Read {"bytes": [INT, ...], "busy": 0..1}; raises MalformedUsageError."""
+    """Read {"bytes": [INT, ...], "busy": 0..1}, maybe with "chips"; raises MalformedUsageError."""
     try:
         report = json.loads(line)
         hbm_bytes = tuple(int(each) for each in report["bytes"])
         busy = float(report["busy"])
+        told = tuple(map(_read_work, report.get("chips", ())))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise MalformedUsageError(str(error)) from error
     if not 0 <= busy <= 1 or any(each < 0 for each in hbm_bytes):
         raise MalformedUsageError("out of range")
-    return ChipUsage(hbm_bytes, busy)
+    return ChipUsage(hbm_bytes, busy, told)
+
+
+def _read_work(told: Mapping[str, Any]) -> ChipWork:
+    """Read what a program tells of a chip; raises ValueError, KeyError, TypeError."""
+    count, queue = int(told["count"]), int(told["queue"])
+    mean_us, deviation = float(told["mean_us"]), float(told["squared_deviation"])
+    buckets, bandwidth = tuple(map(int, told["buckets"])), float(told["hbm_bandwidth"])
+    if len(buckets) != FINITE_BUCKETS + 2 or not 0 <= bandwidth <= 1:
+        raise ValueError("out of range")
+    if not all(0 <= each < MOST for each in (count, queue, mean_us, deviation, *buckets)):
+        raise ValueError("out of range")
+    return ChipWork(bandwidth, queue, ExecutionTimes(count, mean_us, deviation, buckets))

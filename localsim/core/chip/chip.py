@@ -14,6 +14,7 @@ from localsim.core.chip.memory import Memory
 from localsim.core.chip.operands import Array, Operand
 from localsim.core.numbers.formats import ArrayType, format_of
 from localsim.core.numbers.numerics import F32
+from localsim.guest.localsim_chips.executions import Executions
 from tpuctl import catalog
 
 _Any = TypeVar("_Any", bound=Array)
@@ -39,6 +40,7 @@ class Chip:
         self.hbm = Memory("HBM", hbm_bytes, generation=generation)
         self.vmem = Memory("VMEM", vmem_bytes, generation=generation, is_tiled=True)
         self.counters = Counters()
+        self.executions = Executions()
 
     def put(self, values: NDArray[Any], dtype: str = "f32", memory: str = "hbm") -> Buffer:
         """Hold values in a format of formats.FORMATS; the way from the host is not charged."""
@@ -52,7 +54,8 @@ class Chip:
         there = self._memory(memory)
         if there is self._own(operands.require_buffer(buffer)).memory:
             raise ValueError(f"{buffer!r} is there already")
-        moved = buffers.copy_buffer(buffer, there)
+        with self.executions:
+            moved = buffers.copy_buffer(buffer, there)
         self.charge(costs.dma_cost(self.generation, buffer.packed_bytes))
         return moved
 
@@ -67,7 +70,8 @@ class Chip:
         shape, result_shape = operands.product_shape(left.shape, right.shape)
         result_dtype = "int32" if a.dtype == "int8" else "f32"
         result_bytes = self._make_room((a, b), result_shape, result_dtype)
-        product = mxu.matmul(a.values, b.values, formats=(a.dtype, b.dtype))
+        with self.executions:
+            product = mxu.matmul(a.values, b.values, formats=(a.dtype, b.dtype))
         hbm_bytes = a.read_bytes + b.read_bytes + result_bytes
         self.charge(costs.matmul_cost(self.generation, shape, a.dtype, hbm_bytes))
         return product
@@ -91,7 +95,8 @@ class Chip:
         """
         given = [operands.vector_operand(self._own(each)) for each in arrays]
         self._make_room(given, (), dtype)
-        result = vpu.elementwise(function, *(each.values for each in given))
+        with self.executions:
+            result = vpu.elementwise(function, *(each.values for each in given))
         written_bytes = self._make_room(given, result.shape, dtype)
         held: F32 | Buffer
         if dtype == "f32":
@@ -105,7 +110,8 @@ class Chip:
         """Return the "sum", "max" or "mean" along axes (None: all), in float32."""
         given = operands.vector_operand(self._own(array))
         self._make_room([given], (), "f32")
-        result = vpu.reduce(kind, given.values, axis)
+        with self.executions:
+            result = vpu.reduce(kind, given.values, axis)
         self._charge_vector([given], self._make_room([given], result.shape, "f32"))
         return result
 
@@ -116,6 +122,8 @@ class Chip:
     def charge(self, cost: Counters) -> None:
         """Add the cost of something that was done for this chip elsewhere."""
         self.counters += cost
+        if cost.modelled_s > 0:
+            self.executions.note(cost.modelled_s)
 
     def _memory(self, name: str) -> Memory:
         memories = {"hbm": self.hbm, "vmem": self.vmem}

@@ -46,9 +46,10 @@ def matmul(chip: Chip, left: Buffer, right: Buffer, side: Sides) -> NDArray[Any]
     chip.vmem.make_room(_vmem_bytes(chip, formats, side), f"two tiles of {side} at a time")
     result = np.zeros(shape, np.int32 if left.dtype == "int8" else np.float32)
     plan = list(tiles((m, k, n), side))
-    for tile in plan:
-        parts = left.values[tile.rows, tile.depth], right.values[tile.depth, tile.columns]
-        result[tile.rows, tile.columns] += mxu.matmul(*parts, formats=formats)
+    with chip.executions:
+        for tile in plan:
+            parts = left.values[tile.rows, tile.depth], right.values[tile.depth, tile.columns]
+            result[tile.rows, tile.columns] += mxu.matmul(*parts, formats=formats)
     work = [
         pipeline.tile_work(chip.generation, each.sides, formats, is_last=each.is_last)
         for each in plan

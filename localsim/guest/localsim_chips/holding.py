@@ -32,11 +32,23 @@ _MOST_OF_TIME = 0.02
 
 
 class Usage:
-    """What a program does on its chips: bytes on each device, and the share of time it is busy."""
+    """What a program does on its chips: bytes on each device, and the share of time it is busy.
 
-    def __init__(self, hbm_bytes: list[int], busy: float) -> None:
+    `chips` has, where the program knows it, for each chip what `Executions.report` returns, and
+    `hbm_bandwidth`, the share of the memory's bandwidth that it used.
+    """
+
+    def __init__(
+        self, hbm_bytes: list[int], busy: float, chips: list[dict[str, Any]] | None = None
+    ) -> None:
         self.hbm_bytes = hbm_bytes
         self.busy = busy
+        self.chips = chips or []
+
+    def line(self) -> dict[str, Any]:
+        """Return the report as it goes to the simulator."""
+        line = {"bytes": self.hbm_bytes, "busy": round(self.busy, 4)}
+        return {**line, "chips": self.chips} if self.chips else line
 
 
 class _Held:
@@ -68,7 +80,7 @@ class _Held:
             began_s = time.monotonic()
             try:
                 usage = self.look()
-                self._channel.send({"bytes": usage.hbm_bytes, "busy": round(usage.busy, 4)})
+                self._channel.send(usage.line())
             except OSError:
                 return  # the simulator has gone, or will soon end this process too
             except Exception as error:  # noqa: BLE001 -- private names of a framework

@@ -18,58 +18,109 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.guest.localsim_chips.executions import FINITE_BUCKETS, GROWTH, SCALE_US
 from localsim.loopback import LOOPBACK
 from localsim.service_ports import GRPC_OPTIONS
 from localsim.services.net.descriptor_fields import add_field
 from localsim.services.net.relayed_peers import RelayedPeers
 from localsim.services.net.wire_errors import abort_call
-from localsim.workers.chip_holders import ChipHolders
+from localsim.workers.chip_holders import ChipHolders, ExecutionTimes
 
 PACKAGE = "tpu.monitoring.runtime"
 TENSOR_CORE = 1
 """Of the enum TpuCoreTypeProto."""
+CORE_TYPE = "TPU_CORE_TYPE_TENSOR_CORE"
 SERVICE = f"{PACKAGE}.RuntimeMetricService"
 _MAX_FILTER = 200
 _MAX_WILDCARDS = 4
-Point = tuple[int, dict[str, int | float]]
-"""A device or chip, and its gauge."""
+Point = tuple[int, dict[str, Any]]
+"""A device or chip, and the field of Metric that has its value."""
+BUCKET_OPTIONS = {
+    "exponential_buckets": {
+        "num_finite_buckets": FINITE_BUCKETS,
+        "growth_factor": GROWTH,
+        "scale": SCALE_US,
+    }
+}
+
+
+def _gauge(**value: int | float) -> dict[str, Any]:
+    return {"gauge": value}
+
+
+def _distribution(times: ExecutionTimes) -> dict[str, Any]:
+    told = {
+        "count": times.count,
+        "mean": times.mean_us,
+        "sum_of_squared_deviation": times.squared_deviation,
+        "bucket_options": BUCKET_OPTIONS,
+        "bucket_counts": times.buckets,
+    }
+    return {"distribution": told}
 
 
 METRICS: dict[str, tuple[str, Callable[[ChipHolders], Iterable[Point]]]] = {
     "tpu.runtime.hbm.memory.total.bytes": (
         "Total HBM of each device, in bytes",
         lambda holders: (
-            (device.number, {"as_int": device.total_bytes}) for device in holders.devices()
+            (device.number, _gauge(as_int=device.total_bytes)) for device in holders.devices()
         ),
     ),
     "tpu.runtime.hbm.memory.usage.bytes": (
         "HBM in use on each device, in bytes",
         lambda holders: (
-            (device.number, {"as_int": device.used_bytes}) for device in holders.devices()
+            (device.number, _gauge(as_int=device.used_bytes)) for device in holders.devices()
         ),
     ),
     "tpu.runtime.tensorcore.dutycycle.percent": (
         "Percentage of the sampling time that the TensorCores of a chip were busy",
         lambda holders: (
-            (chip, {"as_double": share}) for chip, share in enumerate(holders.duty_cycles())
+            (chip, _gauge(as_double=share)) for chip, share in enumerate(holders.duty_cycles())
         ),
     ),
     "tpu.runtime.tensorcore.idle_duration.seconds": (
         "Seconds since the TensorCores of a device were last busy",
         lambda holders: (
-            (device.number, {"as_double": device.idle_s}) for device in holders.devices()
+            (device.number, _gauge(as_double=device.idle_s)) for device in holders.devices()
+        ),
+    ),
+    "tpu.runtime.hbm.utilization.percent": (
+        "Percentage of the bandwidth of HBM that each device used",
+        lambda holders: (
+            (device, _gauge(as_double=100 * work.hbm_bandwidth))
+            for device, work in holders.work().items()
+        ),
+    ),
+    "hlo.queue.size.gauge": (
+        "Programs that wait for each device",
+        lambda holders: (
+            (device, _gauge(as_int=work.queue)) for device, work in holders.work().items()
+        ),
+    ),
+    "hlo.execution.timing.distribution.microseconds": (
+        "Time that each execution of a program took on each device, in microseconds",
+        lambda holders: (
+            (device, _distribution(work.executions)) for device, work in holders.work().items()
         ),
     ),
 }
+ORDINAL_METRICS = "hlo."
+"""How the names begin whose points name their device among other attributes."""
 
 
 _FIELDS = {
     "MetricRequest": "1 metric_name string, 2 skip_node_aggregation bool",
     "MetricResponse": "1 metric .TPUMetric",
     "TPUMetric": "1 name string, 2 description string, 3 metrics .Metric*",
-    "Metric": "1 attribute .Attribute, 2 timestamp google.protobuf.Timestamp, 3 gauge .Gauge",
+    "Metric": "1 attribute .Attribute, 2 timestamp google.protobuf.Timestamp, 3 gauge .Gauge, "
+    "5 distribution .Distribution",
+    "Distribution": "1 count int64, 2 mean double, 5 sum_of_squared_deviation double, "
+    "6 bucket_options .BucketOptions, 7 bucket_counts int64*",
+    "BucketOptions": "2 exponential_buckets .ExponentialBuckets",
+    "ExponentialBuckets": "1 num_finite_buckets int32, 2 growth_factor double, 3 scale double",
     "Attribute": "1 key string, 2 value .AttrValue",
-    "AttrValue": "3 int_attr int64?",
+    "AttrValue": "1 string_attr string?, 3 int_attr int64?, 6 kvlist_attr .KeyValueList",
+    "KeyValueList": "1 attributes .Attribute*",
     "Gauge": "1 as_double double?, 2 as_int int64?",
     "ListSupportedMetricsRequest": "1 filter string",
     "ListSupportedMetricsResponse": "1 supported_metric .SupportedMetric*",
@@ -193,16 +244,26 @@ def _metric(request: Any, _hostname: str, holders: ChipHolders) -> Any:
         raise CloudError(Code.NOT_FOUND, f"No values of metric '{request.metric_name[:100]}'.")
     description, points = METRICS[request.metric_name]
     now = {"seconds": int(time.time())}
+    attribute = _ordinal if request.metric_name.startswith(ORDINAL_METRICS) else _device_id
     metrics = [
-        {
-            "attribute": {"key": "device-id", "value": {"int_attr": number}},
-            "timestamp": now,
-            "gauge": gauge,
-        }
-        for number, gauge in points(holders)
+        {"attribute": attribute(number), "timestamp": now, **value}
+        for number, value in points(holders)
     ]
     metric = {"name": request.metric_name, "description": description, "metrics": metrics}
     return MESSAGES["MetricResponse"](metric=metric)
+
+
+def _device_id(number: int) -> dict[str, Any]:
+    return {"key": "device-id", "value": {"int_attr": number}}
+
+
+def _ordinal(number: int) -> dict[str, Any]:
+    """The attributes by which tpu-info finds the device of a program; newer libtpu has texts."""
+    attributes = [
+        {"key": "device_ordinal", "value": {"string_attr": str(number)}},
+        {"key": "core_type", "value": {"string_attr": CORE_TYPE}},
+    ]
+    return {"key": "attributes", "value": {"kvlist_attr": {"attributes": attributes}}}
 
 
 def _supported(request: Any, _hostname: str, _holders: ChipHolders) -> Any:

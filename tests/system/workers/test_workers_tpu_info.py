@@ -35,6 +35,24 @@ print(os.getpid(), flush=True)
 time.sleep(600)
 """
 
+# The same product again and again: each second looks like the one before.
+CORE_PROGRAM = """
+import os, time
+import numpy as np
+from localsim.core import Mesh
+from tpu_info import device, metrics
+mesh, ones = Mesh.connect(), np.ones((256, 256))
+is_told = False
+while True:
+    for chip in mesh.chips:
+        chip.matmul(ones, ones)
+    time.sleep(0.02)
+    if not is_told and any(each.mean for each in metrics.get_hlo_exec_timing(device.TpuChip.V5E)):
+        is_told = True
+        print(os.getpid(), flush=True)
+"""
+EXECUTION = "--metric hlo_queue_size --metric hlo_exec_timing --metric runtime_hbm_utilization"
+
 # tpu-info asks `pip list` for libtpu, up to three times, which takes longer than all the rest.
 PIP = "mkdir -p bin; echo '#!/bin/sh' > bin/pip; chmod +x bin/pip; PATH=$PWD/bin:$PATH; "
 
@@ -56,6 +74,7 @@ def on_a_worker(tmp_path_factory, namespaces):
             assert row["exit_status"] == 0, row
             return row["stdout"]
 
+        run.tpuctl = tpuctl
         yield run
 
 
@@ -97,6 +116,30 @@ def test_where_a_chip_is_two_devices_it_lists_both_and_who_holds_the_chip(on_a_w
         *([f"/dev/accel{chip}", pid, "python3"] for chip in range(4)),
         *([str(device), "0.50 GiB / 16.00 GiB"] for device in range(8)),
     ]
+
+
+def test_tpu_info_and_tpuctl_read_the_same_of_what_the_chips_execute(on_a_worker):
+    start = f"setsid python3 -c {shlex.quote(CORE_PROGRAM)} > core 2>&1 < /dev/null & "
+    pid = on_a_worker("five", start + "until test -s core; do sleep 0.05; done; cat core").strip()
+    try:
+        printed = rows(on_a_worker("five", f"COLUMNS=120 tpu-info {EXECUTION} 2>&1"))
+        (sample,) = on_a_worker.tpuctl(
+            "node", "metrics", "five", "--zone", NODES["five"][1], "-o", "json"
+        ).json
+    finally:
+        on_a_worker("five", f"kill {pid}")
+    values = sample["values"]
+    chips = [str(chip) for chip in range(4)]
+    queues, timings, bandwidths = printed[:4], printed[4:8], printed[8:]
+    assert queues == [[chip, f"{values[f'chip.queue_size/{chip}']:.0f}"] for chip in chips]
+    means = [[chip, f"{values[f'chip.execution_us/{chip}']:.2f}"] for chip in chips]
+    assert [row[:2] for row in timings] == means
+    assert bandwidths == [
+        [chip, f"{values[f'chip.hbm_bandwidth_percent/{chip}']:.2f}%"] for chip in chips
+    ]
+    lasts, uses = ({row[1] for row in table} for table in (timings, bandwidths))
+    assert len(lasts) == len(uses) == 1  # every product is the same
+    assert "0.00" not in lasts and "0.00%" not in uses
 
 
 def test_without_a_program_there_are_no_metrics(on_a_worker):

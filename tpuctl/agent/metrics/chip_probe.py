@@ -10,6 +10,8 @@ from tpuctl.agent.tools import holders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tpuctl.agent.metrics.runtime_service import Reading
 
 GAUGES = {
@@ -61,7 +63,7 @@ class ChipProbe:
         """Return the values of one program's chips, which are numbered from `base` on."""
         found = {}
         for name, readings in told.items():
-            for reading in readings:
+            for reading in by_device(readings):
                 key = f"{METRICS[name]}/{reading.device + base}"
                 value = self.mean_since(key, reading) if name in MEANS else reading.value
                 if value is not None:
@@ -75,6 +77,24 @@ class ChipProbe:
         if before is not None and before.count is not None and before.count <= count:
             count, total = count - before.count, total - before.value * before.count
         return total / count if count else None
+
+
+def by_device(readings: Sequence[Reading]) -> Iterator[Reading]:
+    """Yield one reading for each device, all its distributions together.
+
+    Transfers are told by their size, and a device may have cores of several types: of gauges the
+    largest counts.
+    """
+    devices: dict[int, list[Reading]] = {}
+    for reading in readings:
+        devices.setdefault(reading.device, []).append(reading)
+    for device, mine in devices.items():
+        counts = [reading.count for reading in mine if reading.count is not None]
+        if not counts:
+            yield runtime_service.Reading(device, max(reading.value for reading in mine))
+            continue
+        total, count = sum(reading.value * (reading.count or 0) for reading in mine), sum(counts)
+        yield runtime_service.Reading(device, total / count if count else 0.0, count)
 
 
 def are_held() -> bool:

@@ -29,6 +29,7 @@ WINDOW_BYTES = 1 << 20
 LARGEST_FRAME = 1 << 24
 FIXED_BYTES = {1: 8, 5: 4}
 """Wire type -> length of its values."""
+ORDINAL = b"device_ordinal"
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, struct.error)
 """What reading a message that makes no sense raises."""
 
@@ -135,7 +136,7 @@ def readings(answer: bytes) -> list[Reading]:
 
 def read_point(point: bytes) -> Reading:
     """Return the reading of a message Metric: a gauge, a counter or a distribution."""
-    device = first(first(first(point, 1, b""), 2, b""), 3, 0)
+    device = device_of(first(first(point, 1, b""), 2, b""))
     distribution = first(point, 5, None)
     if distribution is not None:
         return Reading(device, number_of(first(distribution, 2, 0.0)), first(distribution, 1, 0))
@@ -144,6 +145,23 @@ def read_point(point: bytes) -> Reading:
         number = first(point, 4, b"")
     value = first(number, 1, None)
     return Reading(device, number_of(first(number, 2, 0) if value is None else value))
+
+
+def device_of(attribute: bytes) -> int:
+    """Return the device that an AttrValue names: as its number, or among other attributes.
+
+    The `hlo.*` metrics have it as `device_ordinal`, a text or, of an older libtpu, a number. Of a
+    transfer no device is told: it counts as device 0.
+    """
+    listed = first(attribute, 6, None)
+    if listed is None:
+        number: int = first(attribute, 3, 0)
+        return number
+    for _, entry in fields_of(listed):
+        if first(entry, 1, b"") == ORDINAL:
+            told = first(entry, 2, b"")
+            return int(first(told, 1, None) or first(told, 3, 0))
+    return 0
 
 
 def number_of(value: Any) -> float:

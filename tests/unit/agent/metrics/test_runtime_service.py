@@ -12,6 +12,8 @@ from tpuctl.agent.metrics.chip_probe import ChipProbe
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
 EXECUTION = "hlo.execution.timing.distribution.microseconds"
+QUEUE = "hlo.queue.size.gauge"
+SENT = "megascale.host_to_device_transfer_latencies.microsecond.cumulative.distribution"
 METHOD = "/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
 
 
@@ -36,7 +38,7 @@ class Service(grpc.GenericRpcHandler):
             attribute = messages.Attribute(
                 key="device-id", value=messages.AttrValue(int_attr=device)
             )
-            metric.metrics.append(messages.Metric(attribute=attribute, **fields))
+            metric.metrics.append(messages.Metric(**{"attribute": attribute, **fields}))
         return messages.MetricResponse(metric=metric)
 
 
@@ -61,6 +63,16 @@ def observed(count, mean):
     return [{"distribution": messages.Distribution(count=count, mean=mean)}]
 
 
+def listed(*attributes):
+    """An attribute that is a list of others, as libtpu has it for programs and transfers."""
+    values = [
+        messages.Attribute(key=key, value=messages.AttrValue(**value)) for key, value in attributes
+    ]
+    return messages.Attribute(
+        value=messages.AttrValue(kvlist_attr=messages.KeyValueList(attributes=values))
+    )
+
+
 def test_gauges_of_every_device_are_read_and_absent_metrics_are_missing(service):
     service.points = {DUTY: gauges(83.5, 0.0), USED: gauges(2**40, 0)}
     assert ChipProbe().measure() == {
@@ -81,6 +93,32 @@ def test_of_a_distribution_comes_the_mean_of_what_is_new(service):
     assert probe.measure()[name] == 200.0
     service.points = {EXECUTION: observed(2, 30.0)}
     assert probe.measure()[name] == 30.0  # another program counts anew
+
+
+def test_a_device_is_found_among_attributes_whether_it_is_a_text_or_a_number(service):
+    ordinals = [{"string_attr": "0"}, {"int_attr": 1}, {"string_attr": "2"}]
+    kinds = ("core_type", {"string_attr": "TPU_CORE_TYPE_TENSOR_CORE"})
+    service.points = {
+        QUEUE: [
+            {"attribute": listed(kinds, ("device_ordinal", each)), **gauges(10 * number)[0]}
+            for number, each in enumerate(ordinals)
+        ]
+    }
+    assert ChipProbe().measure() == {
+        "chip.held": 1.0, "chip.queue_size/0": 0, "chip.queue_size/1": 10, "chip.queue_size/2": 20,
+    }  # fmt: skip
+
+
+def test_transfers_of_every_size_are_one_mean(service):
+    probe = ChipProbe()
+    for small, large, mean in ((1, 3, 175.0), (11, 3, 100.0)):
+        service.points = {
+            SENT: [
+                {"attribute": listed(("buffer-size", {"string_attr": size})), **observed(*told)[0]}
+                for size, told in (("1KB", (small, 100.0)), ("8MB", (large, 200.0)))
+            ]
+        }
+        assert probe.measure() == {"chip.held": 1.0, "chip.host_to_device_us/0": mean}
 
 
 def test_answers_larger_than_a_window_arrive_whole(service):

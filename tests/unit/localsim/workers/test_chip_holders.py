@@ -1,7 +1,12 @@
 """What the programs on a worker's chips tell, as its metrics."""
 
+import json
+import statistics
+
 import pytest
 
+from localsim.guest.localsim_chips.executions import Executions
+from localsim.guest.localsim_chips.holding import Usage
 from localsim.workers.chip_holders import ChipHolders, ChipUsage, MalformedUsageError, read_usage
 from tpuctl.catalog import accelerator_type
 
@@ -75,6 +80,53 @@ def test_chips_are_idle_since_a_program_was_last_busy_on_them(watch):
     watch.now_s = 163.0
     found.tell("a", ChipUsage((0,), 0.0))
     assert found.devices()[0].idle_s == 3
+
+
+def told(*times_us, bandwidth=0.25):
+    """What a program with one chip reports that has executed so many programs."""
+    found = Executions()
+    for time_us in times_us:
+        found.note(time_us / 1e6)
+    return {**found.report(), "hbm_bandwidth": bandwidth}
+
+
+def report(*chips):
+    return read_usage(json.dumps(Usage([0], 0.5, list(chips)).line()).encode())
+
+
+def test_executions_of_several_programs_are_one_distribution(watch):
+    found = holders("v6e-1", watch)
+    for holder, usage in (("a", report(told(1, 2, 4))), ("b", report(told(100, 3000)))):
+        found.begin(holder)
+        found.tell(holder, usage)
+    (work,) = found.work().values()
+    times = work.executions
+    every = [1, 2, 4, 100, 3000]
+    assert (times.count, times.mean_us) == (5, pytest.approx(statistics.mean(every)))
+    assert times.squared_deviation == pytest.approx(5 * statistics.pvariance(every))
+    assert times.buckets == tuple(told(*every)["buckets"])
+    assert work.hbm_bandwidth == 0.5
+
+
+def test_what_a_chip_executes_is_told_of_both_its_devices_and_of_no_other_program(watch):
+    found = holders("v3-8", watch)
+    found.begin("jax")
+    found.tell("jax", ChipUsage((1,) * 8, 0.5))
+    assert found.work() == {}
+    found.begin("core")
+    found.tell("core", report(*(told(chip + 1) for chip in range(4))))
+    means = [each.executions.mean_us for each in found.work().values()]
+    assert means == pytest.approx([1, 1, 2, 2, 3, 3, 4, 4])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"count": -1}, {"buckets": [1]}, {"hbm_bandwidth": 2}, {"mean_us": float("nan")},
+     {"queue": None}, {"count": 10**30}],
+)  # fmt: skip
+def test_executions_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(MalformedUsageError):
+        report({**told(1), **wrong})
 
 
 def test_a_line_is_read_as_it_was_told():

@@ -1,5 +1,7 @@
 """A chip computes, and says what it would have cost."""
 
+from threading import Barrier, Thread
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ import pytest
 from localsim.core import Chip, Counters
 from localsim.core.chip import tiled
 from localsim.core.chip.activity import Activity
-from tpuctl.catalog import UnknownError
+from localsim.guest.localsim_chips import executions
+from tpuctl.catalog import UnknownError, generation
 from tpuctl.perfmodel import chip as model
 
 
@@ -182,6 +185,48 @@ def test_who_looks_is_told_what_was_done_since_the_last_look():
     assert usage.busy == pytest.approx(counters.mxu_busy_s / counters.modelled_s)
     usage = look()
     assert (usage.hbm_bytes, usage.busy) == ([held.size_bytes, 0], 0)
+
+
+def test_who_looks_is_told_of_every_execution_and_of_the_bandwidth_since_the_last_look():
+    chips = [Chip("v5e"), Chip("v5e")]
+    look = Activity()
+    look.chips = chips
+    held = chips[0].put(np.ones((512, 512)), "bf16")
+    times_us = []
+    for _ in range(3):
+        before_s = chips[0].counters.modelled_s
+        chips[0].matmul(held, held)
+        times_us.append(1e6 * (chips[0].counters.modelled_s - before_s))
+    counters = chips[0].counters
+    busy, idle = look().chips
+    assert (busy["count"], idle["count"]) == (3, 0)
+    assert busy["mean_us"] == pytest.approx(sum(times_us) / 3)
+    assert sum(busy["buckets"]) == 3
+    (at,) = (number for number, count in enumerate(busy["buckets"]) if count)
+    assert executions.BOUNDS_US[at - 1] <= times_us[0] < executions.BOUNDS_US[at]
+    could_bytes = generation("v5e").chip.hbm_bytes_per_s * counters.modelled_s
+    assert busy["hbm_bandwidth"] == pytest.approx(counters.hbm_bytes / could_bytes)
+    again = look().chips[0]
+    assert (again["count"], again["hbm_bandwidth"]) == (3, 0.0)
+
+
+def test_calls_of_threads_beside_the_one_that_executes_wait():
+    chip, met, looked = Chip("v5e"), Barrier(4, timeout=20), Barrier(4, timeout=20)
+
+    def hold(x):
+        met.wait()
+        looked.wait()
+        return x
+
+    threads = [Thread(target=chip.elementwise, args=(hold, np.ones(2))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    met.wait()
+    waiting = chip.executions.report()["queue"]
+    looked.wait()
+    for thread in threads:
+        thread.join(20)
+    assert (waiting, chip.executions.report()["queue"]) == (2, 0)
 
 
 @pytest.mark.parametrize("name", ["v99", "v5litepod-16"])
