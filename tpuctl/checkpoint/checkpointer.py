@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpuctl.checkpoint.checkpoint_directory import Directory, open_directory
 from tpuctl.checkpoint.format.layout import LAST_STEP
 from tpuctl.checkpoint.preemption_save import EXIT_CODE, PreemptionHandler
+from tpuctl.checkpoint.waited_time import waiting
 from tpuctl.checkpoint.worker_run import KEEP, NOTICE, environment_number, resolve_run, whole_number
 from tpuctl.errors import UsageError
 
@@ -104,6 +105,10 @@ class Checkpointer:
         copied. Raises what the save before failed with. A program that was told to end saves once
         more, and ends: SystemExit(143).
         """
+        with waiting():
+            return self._save(step, tree, force=force, wait=wait)
+
+    def _save(self, step: int, tree: Tree, *, force: bool, wait: bool) -> bool:
         called_s = time.monotonic()
         step = _step_number(step)
         self._begin()
@@ -115,7 +120,7 @@ class Checkpointer:
             if not wait:
                 self._warm(tree)
             return False
-        self.wait()
+        self._wait()
         if self._stopping.is_too_late(step):
             return False
         self._write(step, tree, called_s, wait=wait)
@@ -125,7 +130,7 @@ class Checkpointer:
         """Save once more, and end; a save that failed before is told of after that."""
         failure: Exception | None = None
         try:
-            self.wait()
+            self._wait()
         except Exception as error:  # noqa: BLE001 (raised below)
             failure = error
         is_saved = not self._stopping.is_too_late(step)
@@ -152,13 +157,18 @@ class Checkpointer:
 
         The step is there when worker 0, too, has nothing to save.
         """
+        with waiting():
+            self._wait()
+
+    def _wait(self) -> None:
         if self._writer is not None:
             self._writer.wait()
 
     def close(self) -> None:
         """Wait until nothing is being saved, and at most 30 s for deletions."""
         if self._writer is not None:
-            self._writer.close()
+            with waiting():
+                self._writer.close()
 
     def __enter__(self) -> Checkpointer:
         self._stopping.listen()

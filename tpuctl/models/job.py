@@ -202,6 +202,16 @@ class SwitchProof:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveWait:
+    """When a program went on after it had waited for a checkpoint, and for how long altogether."""
+
+    after_s: float
+    """From the start of the program."""
+    waited_s: float
+    """By all waits up to then."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """The newest report of one worker of an attempt, with the fields of its agent's status."""
 
@@ -223,6 +233,8 @@ class WorkerReport:
     resume_step: int | None = None
     step_times: Mapping[str, float] = field(default_factory=dict)
     """Step -> seconds from the start of the program until it was told; the attempt keeps one."""
+    save_waits: tuple[SaveWait, ...] = ()
+    """When its program waited for checkpoints; the attempt has those of one worker."""
     metrics: Mapping[str, float | str] = field(default_factory=dict)
     rss_bytes: int | None = None
     unreachable_s: float = 0.0
@@ -285,6 +297,8 @@ class Attempt:
     """When a worker first told a step; None before, and where the program tells none."""
     step_times: Mapping[str, float] = field(default_factory=dict)
     """Step -> seconds from `started_s` until a worker told it: the first two, the last, some."""
+    save_waits: tuple[SaveWait, ...] = ()
+    """Of the worker whose program waited longest for its checkpoints; some of many waits."""
     ran_s: float | None = None
     """For how long the programs ran, once those of all workers have ended by themselves."""
     stopping_s: float | None = None

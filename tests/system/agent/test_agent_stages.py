@@ -148,9 +148,13 @@ def test_the_switch_is_armed_before_setup_and_ends_no_run(worker, config, told):
 
 
 def test_the_program_finds_its_step_file_and_dumps_on_faults(worker):
-    program = 'echo "step=7 loss=0.5" >$TPUCTL_STEP_FILE; echo $PYTHONFAULTHANDLER; sleep 100'
+    program = (
+        'echo 0.25 >>$TPUCTL_SAVING_FILE; echo "step=7 loss=0.5" >$TPUCTL_STEP_FILE; '
+        "echo $PYTHONFAULTHANDLER; sleep 100"
+    )
     worker.begin(program)
     status = worker.until(step=7)
+    assert [row["waited_s"] for row in status["save_waits"]] == [0.25]
     assert status["metrics"] == {"loss": 0.5}
     assert status["active_s"] >= (worker.directory / "step").stat().st_mtime - 0.01
     assert worker.text() == "1"

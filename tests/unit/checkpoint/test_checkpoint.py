@@ -1,12 +1,14 @@
 """Save, restore, resume: what a training program sees."""
 
+import itertools
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore
+from tpuctl.checkpoint import Checkpointer, Shards, list_steps, restore, waited_time
 from tpuctl.checkpoint.format.manifest import encode
 from tpuctl.checkpoint.read.step_reader import restore_newest
 from tpuctl.checkpoint.write.step_writer import SaveOutcome, _report
@@ -54,6 +56,31 @@ def test_a_worker_on_its_own_needs_to_say_nothing(tmp_path):
         (1, 1),
         (2, 2),
     ]
+
+
+def test_a_program_says_how_long_it_waits_for_each_save_and_for_the_last_one(
+    tmp_path, place, monkeypatch
+):
+    """By a clock of the test: a look at it takes a hundredth of a second."""
+    told, ticks = tmp_path / "saving", itertools.count()
+    monkeypatch.setenv("TPUCTL_SAVING_FILE", str(told))
+    monkeypatch.setattr(waited_time, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 100))
+    with Checkpointer(place, every=2) as checkpointer:
+        checkpointer.save(2, tree(2))
+        checkpointer.save(4, tree(4), wait=True)
+    assert told.read_text() == "0.010\n" * 3  # the third is the end
+    monkeypatch.setenv("TPUCTL_SAVING_FILE", str(tmp_path / "no" / "saving"))
+    with Checkpointer(place, every=2) as checkpointer:
+        assert checkpointer.save(6, tree(6))
+
+
+def test_a_save_that_is_not_due_is_no_wait(tmp_path, place, monkeypatch):
+    told = tmp_path / "saving"
+    monkeypatch.setenv("TPUCTL_SAVING_FILE", str(told))
+    monkeypatch.setattr(waited_time, "time", SimpleNamespace(monotonic=lambda: 5.0))
+    with Checkpointer(place, every=2) as checkpointer:
+        assert not checkpointer.save(1, tree(1))
+    assert not told.exists()
 
 
 def test_a_job_says_who_and_which_run_it_is(place, monkeypatch):

@@ -57,6 +57,7 @@ AT_ONCE = {
     "tpuctl.checkpoint.format", "tpuctl.checkpoint.format.layout",
     "tpuctl.checkpoint.checkpoint_directory", "tpuctl.checkpoint.worker_run",
     "tpuctl.checkpoint.preemption_save",
+    "tpuctl.checkpoint.waited_time",
     "tpuctl.errors", "tpuctl.store",
     "tpuctl.store.buffers", "tpuctl.store.crc32c_base64", "tpuctl.store.crc32c_combine",
     "tpuctl.store.entry",

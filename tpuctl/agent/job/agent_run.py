@@ -20,6 +20,7 @@ from tpuctl.agent.job.logs import step_progress, uploader
 from tpuctl.agent.job.logs.job_log import JobLog
 from tpuctl.agent.job.logs.log_files import LogFiles
 from tpuctl.agent.job.logs.redaction import Redaction
+from tpuctl.agent.job.logs.save_waits import SaveWaits
 from tpuctl.agent.job.logs.step_times import StepTimes
 from tpuctl.agent.job.selector import Selector
 from tpuctl.agent.job.state import processes, rundir
@@ -78,6 +79,7 @@ class AgentRun:
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
         self.step_times: StepTimes | None = None
+        self.save_waits = SaveWaits(directory)
         self.progress: ProgressPattern | None = None
         self.cache: CacheSaver | None = None
         self.samples: MetricSamples | None = None
@@ -311,13 +313,16 @@ class AgentRun:
         """Start a stage; `setup` and `run` get the user's environment, secrets too. OSError."""
         workdir = os.path.join(self.directory, "workdir")
         os.makedirs(workdir, exist_ok=True)
-        step_file = self.step_file.path
+        files = {
+            "TPUCTL_STEP_FILE": self.step_file.path,
+            "TPUCTL_SAVING_FILE": self.save_waits.path,
+        }
         if name not in USER_STAGES:
-            ours = children.agent_environment(step_file)
+            ours = children.agent_environment(files)
             return children.spawn(argv, self.directory, ours, is_private=is_private)
         cached = {} if self.cache is None else self.cache.variables()
         given, library = {**cached, **self.config["env"], **self.secrets}, self.config["library"]
-        theirs = children.user_environment(self.directory, given, library, step_file)
+        theirs = children.user_environment(self.directory, given, library, files)
         return children.spawn(argv, workdir, theirs, is_private=is_private)
 
     def take(self, lines: bytes) -> None:
@@ -336,12 +341,18 @@ class AgentRun:
             self.step_times.note(said, time.monotonic())
             self.status["step_times"] = self.step_times.table()
 
+    def note_waits(self) -> None:
+        """Take into the status for how long the program waited for its checkpoints."""
+        if self.step_times is not None and self.save_waits.read_new(self.step_times.began):
+            self.status["save_waits"] = self.save_waits.table()
+
     def tick(self) -> float:
         """Write the status when it is due; return for how many seconds nothing is to be done."""
         news = self.step_file.read_new()
         if news is not None:
             self.note(news[0])
             self.step_s = news[1]
+        self.note_waits()
         if self.samples is not None and self.samples.newest is not None:
             self.status["sample"] = self.samples.newest
         if self.commands.maintenance != self.status.get("maintenance"):
@@ -355,6 +366,7 @@ class AgentRun:
 
     def end(self, stage: str, returncode: int | None) -> None:
         """Write that the run ended in a stage: `returncode` as of Popen, None if it did not run."""
+        self.note_waits()
         if self.step_times is not None:
             self.status["ran_s"] = round(time.monotonic() - self.step_times.began, 3)
         is_signalled = returncode is not None and returncode < 0

@@ -46,26 +46,29 @@ def spawn(
     )
 
 
-def agent_environment(step_file: str) -> dict[str, str]:
-    """Return the worker's variables, and those that make programs report at once."""
+def agent_environment(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the worker's variables, those that make programs report at once, and `files`.
+
+    `files` are the variables that name the files to which a program writes of its progress.
+    """
     return {
         "PYTHONFAULTHANDLER": "1",
         **os.environ,
         # Python programs print at once: a step line in a buffer is no progress.
         "PYTHONUNBUFFERED": "1",
-        "TPUCTL_STEP_FILE": step_file,
+        **files,
     }
 
 
 def user_environment(
-    directory: str, given: Mapping[str, str], library: str, step_file: str
+    directory: str, given: Mapping[str, str], library: str, files: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of `setup` and `run`: those given to them, and PYTHONPATH of tpuctl.
 
     `library` is the name of tpuctl's archive in the directory of the run.
     """
     found = {
-        **agent_environment(step_file),
+        **agent_environment(files),
         **given,
         processes.MARK: directory,
     }

@@ -19,6 +19,7 @@ TEXTS = {
 DRAWN = {
     "line": ("#767f8c", "#7d8694"),
     "training": ("#1a7f4b", "#3fbf7a"),
+    "saving": ("#a2278f", "#e06cc8"),
     "compiling": ("#6f42c1", "#a98bf0"),
     "preparing": ("#2a6fdb", "#6aa5ff"),
     "provisioning": ("#0e7c86", "#3bbac4"),

@@ -41,6 +41,7 @@ from tpuctl.models.job import (
     JobRecord,
     JobState,
     Phase,
+    SaveWait,
     WorkerReport,
     workers_text,
 )
@@ -276,15 +277,17 @@ def _with_reports(attempt: Attempt, seen: JobObservation) -> Attempt:
     """The newest reports, and the steps they tell of."""
     steps = [report.step for report in seen.workers if report.step is not None]
     resumed = [report.resume_step for report in seen.workers if report.resume_step is not None]
+    waits = [report.save_waits for report in seen.workers]
     tables = (report.step_times for report in seen.workers)
     known = replace(
         attempt,
         queued_resource=attempt.queued_resource or seen.queued_resource,
         node_ids=attempt.node_ids or seen.node_ids,
         worker_count=attempt.worker_count or seen.worker_count,
-        workers=tuple(map(_without_step_times, seen.workers)) or attempt.workers,
+        workers=tuple(map(_without_tables, seen.workers)) or attempt.workers,
         ran_s=_ran_s(seen.workers) or attempt.ran_s,
         step_times=next((table for table in tables if table), attempt.step_times),
+        save_waits=max([attempt.save_waits, *waits], key=_waited_s),
         first_step_s=attempt.first_step_s or (seen.now_s if steps else None),
         last_step=max([attempt.last_step, *steps]),
         resume_step=max([attempt.resume_step, *resumed]),
@@ -301,9 +304,16 @@ def _ran_s(workers: Sequence[WorkerReport]) -> float | None:
     return max(known) if known and len(known) == len(workers) else None
 
 
-def _without_step_times(report: WorkerReport) -> WorkerReport:
+def _waited_s(waits: tuple[SaveWait, ...]) -> float:
+    """For how long a program waited altogether."""
+    return waits[-1].waited_s if waits else 0.0
+
+
+def _without_tables(report: WorkerReport) -> WorkerReport:
     """The attempt has one worker's: those of all would fill the record."""
-    return replace(report, step_times={}) if report.step_times else report
+    if not report.step_times and not report.save_waits:
+        return report
+    return replace(report, step_times={}, save_waits=())
 
 
 def _with_switch(record: JobRecord, before: Attempt, seen: JobObservation) -> JobRecord:

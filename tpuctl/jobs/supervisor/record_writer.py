@@ -144,5 +144,5 @@ def _stripped(record: JobRecord, fields: Mapping[str, object]) -> JobRecord:
     workers = tuple(replace(report, **fields) for report in attempt.workers)  # type: ignore[arg-type]
     newest = replace(attempt, workers=workers)
     if fields is not VOLATILE_FIELDS:
-        newest = replace(newest, last_step=0, step_times={})
+        newest = replace(newest, last_step=0, step_times={}, save_waits=())
     return replace(record, attempts=(*record.attempts[:-1], newest))

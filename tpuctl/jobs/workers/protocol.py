@@ -10,7 +10,7 @@ from typing import Any
 from tpuctl.errors import TransientError
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
-from tpuctl.models.job import Phase, SwitchProof, WorkerReport
+from tpuctl.models.job import Phase, SaveWait, SwitchProof, WorkerReport
 
 VERSION = 2
 DUMP = "--dump"
@@ -32,6 +32,8 @@ STEP = re.compile(rb"^[0-9.]+ step=(\d{1,15})(?!\S)", re.MULTILINE)
 STEP_NUMBER = re.compile(r"[0-9]{1,15}")
 MOST_STEP_TIMES = 64
 """So many rows are taken of an agent's table; it has 32."""
+MOST_SAVE_WAITS = 64
+"""The same of its waits for checkpoints."""
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
@@ -130,6 +132,8 @@ def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerRepor
         known["switch"] = decoding.decode_dataclass(SwitchProof, proof)
     if status.get("step_times") is not None:
         known["step_times"] = _decode_step_times(status["step_times"])
+    if status.get("save_waits") is not None:
+        known["save_waits"] = _decode_save_waits(status["save_waits"])
     if "step" in known and report.step is not None:
         known["step"] = max(known["step"], report.step)
     return replace(report, **known)
@@ -140,6 +144,13 @@ def _decode_step_times(found: object) -> Mapping[str, float]:
     if len(times) > MOST_STEP_TIMES or not all(map(STEP_NUMBER.fullmatch, times)):
         raise decoding.MalformedError("step_times is no table of steps")
     return times
+
+
+def _decode_save_waits(found: object) -> tuple[SaveWait, ...]:
+    waits: tuple[SaveWait, ...] = decoding.decode_value(tuple[SaveWait, ...], found)
+    if len(waits) > MOST_SAVE_WAITS:
+        raise decoding.MalformedError("save_waits has too many rows")
+    return waits
 
 
 def with_progress(report: WorkerReport, log: bytes) -> WorkerReport:

@@ -20,6 +20,7 @@ class TimePart(StrEnum):
     PREPARING = "preparing"
     COMPILING = "compiling"
     TRAINING = "training"
+    SAVING = "saving"
     LOST = "lost"
     RECOVERING = "recovering"
     IDLE = "idle"
@@ -45,7 +46,12 @@ def time_parts(record: JobRecord, now_s: float, last_billed_s: float) -> list[Sp
     horizon_s = max(record.submitted_s, job_end_s)
     marks = sorted(_marks(record), key=lambda mark: mark[0])
     within = [(min(max(at, record.submitted_s), horizon_s), n, part) for at, n, part in marks]
-    spans = list(_between(record.submitted_s, within, horizon_s))
+    saves = {attempt.number: list(_save_times(attempt)) for attempt in record.attempts}
+    spans = [
+        part
+        for span in _between(record.submitted_s, within, horizon_s)
+        for part in _with_saves(span, saves.get(span.attempt, ()))
+    ]
     if record.ended_s is not None and last_billed_s > horizon_s:
         spans.append(Span(0, TimePart.IDLE, horizon_s, last_billed_s))
     return spans
@@ -64,6 +70,37 @@ def _between(begin_s: float, marks: Sequence[Mark], end_s: float) -> Iterator[Sp
         begin_s, number, part = max(at, begin_s), next_number, next_part
     if end_s > begin_s:
         yield Span(number, part, begin_s, end_s)
+
+
+def _save_times(attempt: Attempt) -> Iterator[tuple[float, float]]:
+    """From when to when the program of an attempt waited for a checkpoint, one after the other.
+
+    Waits of which only the last is known are taken to have come one right after the other.
+    """
+    if attempt.started_s is None:
+        return
+    before_s = attempt.started_s
+    waited_s = 0.0
+    for wait in sorted(attempt.save_waits, key=lambda each: each.after_s):
+        end_s = attempt.started_s + wait.after_s
+        begin_s = max(before_s, end_s - (wait.waited_s - waited_s))
+        if begin_s < end_s:
+            yield begin_s, end_s
+        before_s, waited_s = end_s, wait.waited_s
+
+
+def _with_saves(span: Span, saves: Sequence[tuple[float, float]]) -> Iterator[Span]:
+    """The span; where it is training, what the program waited for checkpoints apart."""
+    at = span.begin_s
+    for begin_s, end_s in saves if span.part == TimePart.TRAINING else ():
+        first_s, last_s = max(at, begin_s), min(span.end_s, end_s)
+        if first_s < last_s:
+            if at < first_s:
+                yield span._replace(begin_s=at, end_s=first_s)
+            yield Span(span.attempt, TimePart.SAVING, first_s, last_s)
+            at = last_s
+    if at < span.end_s:
+        yield span._replace(begin_s=at)
 
 
 def _marks(record: JobRecord) -> Iterator[Mark]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from client.cli.dashboard.serving import Answer
 from client.cli.job.job_records import T, attempt, job, put, store_of
 from tpuctl.metrics.samples import Sample
-from tpuctl.models.job import AttemptOutcome, AttemptState, Checkpoints, JobState, WorkerReport
+from tpuctl.models.job import (
+    AttemptOutcome,
+    AttemptState,
+    Checkpoints,
+    JobState,
+    SaveWait,
+    WorkerReport,
+)
 from tpuctl.operations.slices import spending
 from tpuctl.packed_samples import pack
 
@@ -72,7 +79,7 @@ def resumed_job():
         2, requested_s=T + 3700, provisioning_s=T + 3710, ready_s=T + 3760, started_s=T + 3800,
         first_step_s=T + 3860, ended_s=T + 7000, deleted_s=T + 7030, resume_step=60, last_step=150,
         outcome=AttemptOutcome.FAILED, reason="worker 1 ended with 1", workers=(bad,),
-        first_worker=1,
+        first_worker=1, save_waits=(SaveWait(1060.0, 30.0), SaveWait(2000.0, 90.0)),
     )  # fmt: skip
     return job(attempts=(first, second), ended_s=T + 7010)
 
@@ -85,7 +92,8 @@ def test_the_page_of_a_job_says_where_its_seconds_and_dollars_went(browser, clou
     parts = re.findall(r"(\w+) (\d+ [hms](?: \d+ [ms])?) (\d+\.\d) % (\d+\.\d+) USD", seen)
     assert [(part, time) for part, time, _, _ in parts] == [
         ("waiting", "20 s"), ("provisioning", "1 m 40 s"), ("preparing", "1 m 40 s"),
-        ("compiling", "2 m 00 s"), ("training", "1 h 27 m"), ("lost", "23 m 12 s"),
+        ("compiling", "2 m 00 s"), ("training", "1 h 25 m"),
+        ("saving", "1 m 30 s"), ("lost", "23 m 12 s"),
         ("recovering", "40 s"), ("idle", "30 s"),
     ]  # fmt: skip
     goodput = spending.goodput_of(resumed_job(), T + 7200)

@@ -20,6 +20,7 @@ from tpuctl.models.job import (
     JobState,
     Phase,
     Restart,
+    SaveWait,
     Teardown,
     Timeouts,
 )
@@ -263,6 +264,17 @@ def test_a_clock_that_was_set_back_keeps_no_attempt_and_no_slice_waiting(behind_
     taken = lived(job(), *RAN, seen(5000.0, node="PREEMPTED")).record
     again = lived(taken, asked(now_s, a1=ABSENT), asked(now_s + 1, a1=ABSENT)).record
     assert (again.attempt.number, again.attempt.requested_s) == (2, now_s + 1)
+
+
+def test_the_attempt_keeps_the_waits_of_the_worker_that_waited_longest():
+    short, long = (SaveWait(9.0, 0.5),), (SaveWait(9.0, 2.0), SaveWait(19.0, 3.0))
+    running = {"phase": Phase.RUNNING}
+    workers = {**running, "save_waits": short}, {**running, "save_waits": long}
+    step = lived(job(), *RAN, seen(5.0, *workers))
+    assert step.record.attempt.save_waits == long
+    assert [report.save_waits for report in step.record.attempt.workers] == [(), ()]
+    step = reconcile(step.record, seen(6.0, running, running))
+    assert step.record.attempt.save_waits == long
 
 
 def test_the_attempt_keeps_when_its_steps_were_told_and_how_long_the_slowest_program_ran():

@@ -11,7 +11,7 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.worker_connection import WorkerConnection
-from tpuctl.models.job import WorkerReport
+from tpuctl.models.job import SaveWait, WorkerReport
 
 
 @pytest.mark.parametrize("step", [b"9" * 5000, "²".encode(), b"-1", b"", b"12abc"])
@@ -38,6 +38,15 @@ def test_when_steps_were_told_is_taken_from_the_status():
 def test_a_table_of_steps_that_is_none_is_refused(table):
     with pytest.raises(decoding.MalformedError):
         protocol.apply_status(WorkerReport(0), {"step_times": table})
+
+
+def test_waits_for_checkpoints_are_taken_from_the_status():
+    rows = [{"after_s": 7.5, "waited_s": 0.25}]
+    report = protocol.apply_status(WorkerReport(0), {"save_waits": rows})
+    assert report.save_waits == (SaveWait(7.5, 0.25),)
+    for wrong in ({"a": 1}, [[7.5, 0.25]], [{"after_s": 7.5}], rows * 99, [{"after_s": "x"}]):
+        with pytest.raises(decoding.MalformedError):
+            protocol.apply_status(WorkerReport(0), {"save_waits": wrong})
 
 
 def test_a_link_that_breaks_is_a_lost_worker_and_says_why():

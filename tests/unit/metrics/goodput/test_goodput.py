@@ -15,6 +15,7 @@ from tpuctl.models.job import (
     JobRecord,
     JobSpec,
     JobState,
+    SaveWait,
     Timeouts,
 )
 from tpuctl.models.search import Candidate
@@ -56,6 +57,13 @@ AGAIN = attempt(
     2, requested_s=700.0, provisioning_s=760.0, ready_s=790.0, started_s=820.0, first_step_s=880.0,
     ended_s=1480.0, deleted_s=1500.0, resume_step=40, last_step=100, outcome=DONE,
 )  # fmt: skip
+
+
+def waits(*rows: tuple[float, float]) -> tuple[SaveWait, ...]:
+    """From the start of the program on, which is at 130 s: the end of a wait, and all up to it."""
+    return tuple(SaveWait(after_s, waited_s) for after_s, waited_s in rows)
+
+
 BEGAN = dict(waiting=70, provisioning=30, preparing=30, compiling=60)
 TWICE = dict(waiting=130, provisioning=60, preparing=60, compiling=120, recovering=10)
 
@@ -108,6 +116,37 @@ HISTORIES = {
         ), NEVER,
         # The mean of a step is 10 s; step 40 was told half way from 147 to 550 s.
         {**TWICE, "compiling": 50 + 60, "training": 298.5 + 600, "lost": 211.5, "idle": 20},
+    ),
+    "it waited for its checkpoints": (
+        job(replace(TRAINED, save_waits=waits((160.0, 10.0), (460.0, 25.0))), ended_s=1190.0),
+        NEVER, {**BEGAN, "training": 975, "saving": 25, "idle": 30},
+    ),
+    "it waits for a checkpoint, and has for most of the time": (
+        job(attempt(1, **WHOLE, first_step_s=190.0, save_waits=waits((160.0, 70.0)))), 290.0,
+        {**BEGAN, "training": 30, "saving": 70},
+    ),
+    "it was preempted, and waited for checkpoints in what is kept and in what is lost": (
+        # Step 40 of 50 is kept, which was at 590 s: 460 s after the start of the program.
+        job(
+            replace(LOST, save_waits=waits((200.0, 8.0), (465.0, 20.0), (540.0, 50.0))),
+            replace(AGAIN, save_waits=waits((100.0, 5.0))), ended_s=1480.0,
+        ), NEVER,
+        {**TWICE, "training": 400 + 600 - 15 - 5, "saving": 8 + 7 + 5, "lost": 100, "idle": 20},
+    ),
+    "it was preempted and saved in time, for which it waited": (
+        job(
+            replace(LOST, save_waits=waits((560.0, 30.0))), replace(AGAIN, resume_step=50),
+            ended_s=1480.0,
+        ), NEVER, {**TWICE, "training": 470 + 600, "saving": 30, "idle": 20},
+    ),
+    "it waited for its last checkpoint after its last step": (
+        job(
+            replace(TRAINED, ran_s=1060.0, save_waits=waits((1060.0, 40.0))), ended_s=1190.0
+        ), NEVER, {**BEGAN, "training": 960, "saving": 40, "idle": 30},
+    ),
+    "its waits are told before its first step, and twice as long as the time": (
+        job(replace(TRAINED, save_waits=waits((30.0, 90.0), (80.0, 400.0))), ended_s=1190.0),
+        NEVER, {**BEGAN, "training": 980, "saving": 20, "idle": 30},
     ),
     "it tells every tenth step, and where it went on": (
         job(
@@ -227,11 +266,13 @@ def test_without_a_price_the_seconds_are_told_and_the_dollars_are_not():
 
 
 TIMES = st.one_of(st.none(), st.floats(-100.0, 5000.0))
+WAITS = st.floats(0.0, 3000.0)
 ATTEMPTS = st.builds(
     lambda **times: times,
     requested_s=TIMES, provisioning_s=TIMES, ready_s=TIMES, started_s=TIMES, first_step_s=TIMES,
     stopping_s=TIMES, ended_s=TIMES, saved_s=TIMES, resume_step=st.integers(0, 50),
     last_step=st.integers(0, 50),
+    save_waits=st.lists(st.builds(SaveWait, WAITS, WAITS), max_size=4).map(tuple),
 )  # fmt: skip
 
 

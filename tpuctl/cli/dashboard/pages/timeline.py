@@ -20,6 +20,7 @@ MEANINGS: Mapping[TimePart, str] = {
     TimePart.PREPARING: "workers are set up",
     TimePart.COMPILING: "up to the first step",
     TimePart.TRAINING: "progress that stayed",
+    TimePart.SAVING: "waits for checkpoints",
     TimePart.LOST: "made again later, or hung",
     TimePart.RECOVERING: "from one attempt to the next",
     TimePart.IDLE: "a slice without work",
