@@ -153,6 +153,16 @@ def test_what_was_measured_before_counts_from_the_first_moment(watched):
     assert ["straggler" in DOCUMENT["findings"](row) for row in told] == [False, True, False, False]
 
 
+def test_a_worker_that_has_not_answered_yet_is_not_silent_while_the_watching_is_new(watched):
+    assert [each.workers for each in watched.findings(NOW_S)] == [(3,)]
+    del watched.workers[0]
+    watched.worker(1).sample = None
+    watched.began_s = NOW_S - 10
+    assert [each.workers for each in watched.findings(NOW_S)] == [(3,)]
+    watched.began_s = NOW_S - 60
+    assert [each.workers for each in watched.findings(NOW_S)] == [(0,), (3,)]
+
+
 def test_a_step_is_as_old_as_its_worker_knows(watched):
     worker, now_s = watched.worker(1), time.monotonic()
     old = Sample(NOW_S - 5, {"program.step": 90.0, "program.step_age_s": 900.0})

@@ -117,8 +117,9 @@ def silent(seen: Observation) -> Iterator[Finding]:
         quiet |= {worker_id: unmeasured_s for worker_id in expected if worker_id not in quiet}
     reports = seen.attempt.workers if seen.attempt else ()
     ended = {report.worker_id for report in reports if report.phase == Phase.ENDED}
+    others = ended | seen.awaited | seen.unreached.keys()
     for worker_id, quiet_s in sorted(quiet.items()):
-        if quiet_s >= SILENT_S and worker_id not in ended and worker_id not in seen.unreached:
+        if quiet_s >= SILENT_S and worker_id not in others:
             node, _ = seen.node_of(worker_id)
             yield Finding(
                 "silent", (worker_id,), f"worker {worker_id} tells nothing any more",

@@ -70,6 +70,8 @@ class Observation:
     kept_nodes: Sequence[str] = ()
     """READY nodes that an ended job has requested for itself and not deleted."""
     holders: Mapping[int, Sequence[ChipUser]] = field(default_factory=dict)
+    awaited: frozenset[int] = frozenset()
+    """Workers that have been asked only just now, and have told nothing yet."""
     unreached: Mapping[int, str] = field(default_factory=dict)
     """Workers that did not answer, and why."""
     clock_off_s: Mapping[int, float] = field(default_factory=dict)

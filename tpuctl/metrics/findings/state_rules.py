@@ -24,9 +24,10 @@ def hung(seen: Observation) -> Iterator[Finding]:
     if failed is not None and failed.outcome == AttemptOutcome.HUNG:
         first = () if failed.first_worker is None else (failed.first_worker,)
         silent = f"; {who(first)} was the first to fall silent" if first else ""
+        dumped = "; every stack was dumped before" if seen.has_stacks else ""
         yield Finding(
             "hung", first, f"attempt {failed.number} hung and was stopped",
-            f"{failed.reason}{silent}",
+            f"{failed.reason}{silent}{dumped}",
             seen.command("bundle" if seen.has_stacks else "logs"),
         )  # fmt: skip
     stuck = stuck_workers(seen) if seen.is_working else ()

@@ -62,6 +62,7 @@ class SliceWatch:
     def start(self) -> None:
         """Begin to watch, in the running event loop."""
         for each in self.slices:
+            each.began_s = self.runtime.now()
             if each.job is not None:
                 self._tasks.append(asyncio.create_task(self._follow(each)))
             else:
@@ -131,15 +132,17 @@ class SliceWatch:
         def keep(worker_id: int, sample: Sample) -> None:
             watched.worker(worker_id).take_sample(sample, SYSTEM_CLOCKS.monotonic())
 
+        remembered: int | None = None
         while not watched.is_over:
+            if remembered != watched.attempt_number:
+                remembered = watched.attempt_number
+                self._tasks.append(asyncio.create_task(self._remember(watched)))
             try:
                 reaches = await asyncio.to_thread(self._reaches, watched)
                 numbers = [r.first + each.worker_id for r in reaches for each in r.workers]
                 known = [watched.worker(number) for number in numbers]
                 every_s = EVERY_S if len(known) <= MANY_WORKERS else EVERY_OF_MANY_S
                 watched.trouble = ""
-                if not watched.has_past:
-                    self._tasks.append(asyncio.create_task(self._remember(watched)))
                 watching = (
                     watch_workers(reach, keep, every_s=every_s, count=FOR_EVER, again_s=AGAIN_S)
                     for reach in reaches

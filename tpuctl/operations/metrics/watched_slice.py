@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpuctl.metrics.chip_state import DUTY_CYCLE
-from tpuctl.metrics.findings import rules
+from tpuctl.metrics.findings import host_rules, rules
 from tpuctl.metrics.findings.observation import Finding, Observation
 from tpuctl.metrics.samples import Sample, WorkerSamples, device_values
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
@@ -127,6 +127,8 @@ class WatchedSlice:
     workers: dict[int, WatchedWorker] = field(default_factory=dict)
     trouble: str = ""
     """Why its workers cannot be measured."""
+    began_s: float = 0.0
+    """Since when it is watched, in seconds of the epoch."""
     is_over: bool = False
     has_past: bool = False
     """Whether the samples from before the watching were read, as far as they can be."""
@@ -189,9 +191,21 @@ class WatchedSlice:
             if each.history
         ]
         seen = Observation(
-            now_s, series, self.job, self.node, is_live=True, usd_per_hour=self.usd_per_hour
-        )
+            now_s, series, self.job, self.node, is_live=True, usd_per_hour=self.usd_per_hour,
+            awaited=self._awaited(now_s),
+        )  # fmt: skip
         return rules.findings(seen)
+
+    def _awaited(self, now_s: float) -> frozenset[int]:
+        """The workers that have not answered since the watching began, while it is new.
+
+        What is known of them from before may be half an hour old.
+        """
+        if now_s - self.began_s >= host_rules.SILENT_S:
+            return frozenset()
+        attempt = self.job.attempt if self.job else None
+        expected = {*range(attempt.worker_count if attempt else 0), *self.workers}
+        return frozenset(expected - {n for n, each in self.workers.items() if each.sample})
 
     @property
     def known_workers(self) -> list[WatchedWorker]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import html
 import io
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -63,6 +65,13 @@ class Browser:
         if cookie := answer.headers.get("set-cookie"):
             self.headers["Cookie"] = cookie.partition(";")[0]
         return answer
+
+
+def findings_of(page: Answer) -> list[str]:
+    """What a page says is wrong, each with its evidence and command, as text without elements."""
+    found = re.search(r'(?s)<ul class="findings">(.*?)</ul>', page.text)
+    items = re.findall(r"(?s)<li>(.*?)</li>", found[1]) if found else []
+    return [html.unescape(" ".join(re.sub(r"<[^>]*>", " ", each).split())) for each in items]
 
 
 def parse(answer: bytes) -> Answer:

@@ -293,7 +293,8 @@ TRIGGERED = {
     "hung and stopped": (
         failed(STACK_HANG, has_stacks=True),
         "hung", (3,), "attempt 2 hung and was stopped",
-        "no line and no step for 15m; worker 3 was the first to fall silent",
+        "no line and no step for 15m; worker 3 was the first to fall silent; "
+        "every stack was dumped before",
         "tpuctl job bundle digits-1",
     ),
     "killed": (
@@ -433,6 +434,47 @@ def test_what_two_rules_find_is_told_once_with_the_evidence_of_both():
 @pytest.mark.parametrize("scene", QUIET)
 def test_what_is_well_has_no_finding(scene):
     assert findings(QUIET[scene]) == []
+
+
+STOPPED_BY_US = ended(
+    reason="worker 0: the program ended with status 3", first_worker=0,
+    workers=(WorkerReport(0, phase="ended", exit_status=3),
+             WorkerReport(1, stopped=True, signal=9)),
+)  # fmt: skip
+NEAR = {
+    "not-ready": QUIET["a healthy node"],
+    "unhealthy": of_node(*two(busy()), node=node(health="HEALTH_UNSPECIFIED")),
+    "symptom": QUIET["a healthy node"],
+    "failed": QUIET["a job that succeeded"],
+    "killed": failed(STOPPED_BY_US),
+    "hung": of_job(
+        *(worker(number, busy(program_step=100.0, program_step_age_s=890.0)) for number in range(4))
+    ),
+    "silent": of_job(*(each._replace(samples=each.samples[:-5]) for each in four())),
+    "held": QUIET["a program that compiles"],
+    "idle": of_node(*two(FREE, 9), node=node(created_s=T - 590)),
+    "memory-full": of_job(*four(w1=busy(host_memory_used_bytes=94 * GIB))),
+    "disk-full": QUIET["a full disk that does not fill"],
+    "hbm-full": QUIET["memory that is used well"],
+    "straggler": QUIET["workers that differ a little"],
+    "input-bound": QUIET["a host that works much, and chips too"],
+    "recompiling": QUIET["a shape that is new"],
+    "slow-checkpoint": of_job(*four(), saving=Saving(3, 5.9, 60.0)),
+    "unbalanced-network": of_job(*four(w0=busy(host_network_sent_bytes_per_s=99 * MIB))),
+    "clock-off": of_node(*two(busy()), clock_off_s={0: 9.0, 1: -9.0}),
+}
+"""Of each finding a scene that is nearly one."""
+
+
+def test_each_finding_has_a_scene_that_is_nearly_one():
+    assert NEAR.keys() == {name for _, name, *_ in TRIGGERED.values()}
+    wrong = {
+        name: found
+        for name, seen in NEAR.items()
+        if (found := [each.name for each in findings(seen)]) and found != ["failed"]
+    }
+    assert wrong == {}
+    assert [each.name for each in findings(NEAR["failed"])] == []
 
 
 def percent(share: float) -> str:
