@@ -8,7 +8,6 @@ is missing. Numbers that a program prints are {"values": [...]}, rounded to six 
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from itertools import accumulate
 
@@ -29,6 +28,11 @@ DIGITS = 6
 MALFORMED = (
     ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
+LARGEST = 1e300
+"""Of a number that a program prints: the sum of all that fit into a document is finite."""
+LARGEST_DELTA = 1e15
+LATEST_S = 253402300799
+"""The last second of the year 9999."""
 LARGEST_BYTES = 16 * 1024 * 1024
 """Of an unpacked document: what is larger was not packed here."""
 
@@ -53,7 +57,8 @@ def column(name: str, samples: Sequence[Sample]) -> dict[str, Any]:
     values = [sample["values"].get(name) for sample in samples]
     unit = unit_of(name)
     if unit is None:
-        return {"values": [None if each is None else rounded(each) for each in values]}
+        kept = (None if each is None or abs(each) > LARGEST else each for each in values)
+        return {"values": [None if each is None else rounded(each) for each in kept]}
     counts = (None if each is None else round(each / unit) for each in values)
     return {"unit": unit, "deltas": list(deltas(counts))}
 
@@ -93,6 +98,8 @@ def unpack(data: bytes) -> list[Sample]:
         columns = [values(each) for each in document["columns"].values()]
     except (zlib.error, *MALFORMED) as error:
         raise PackedSamplesError(str(error) or type(error).__name__) from error
+    if times and not 0 <= min(times) <= max(times) <= LATEST_S:
+        raise PackedSamplesError("a time is out of range")
     if any(len(each) != len(times) for each in columns):
         raise PackedSamplesError("a column has another length than the times")
     rows = zip(*columns, strict=True) if columns else ([] for _ in times)
@@ -126,7 +133,7 @@ def refuse_constant(text: str) -> float:
 def values(column: Mapping[str, Any]) -> list[float | None]:
     """Return the values of a column. Raises KeyError, TypeError, ValueError."""
     if "values" in column:
-        return checked(column["values"])
+        return checked(column["values"], LARGEST)
     unit = column["unit"]
     if unit not in UNITS.values():
         raise ValueError("its unit is none of ours")
@@ -137,18 +144,19 @@ def values(column: Mapping[str, Any]) -> list[float | None]:
     return [None if count is None else count / parts for count in counts]
 
 
-def checked(numbers: Any) -> list[float | None]:
-    """Return a list of numbers and None; raises TypeError for anything else."""
+def checked(numbers: Any, largest: float) -> list[float | None]:
+    """Return a list of numbers up to `largest` and None; raises TypeError, PackedSamplesError."""
     if not isinstance(numbers, list) or not set(map(type, numbers)) <= {int, float, type(None)}:
         raise TypeError("what should be numbers is none")
-    if math.inf in numbers or -math.inf in numbers:
-        raise PackedSamplesError("a number is not finite")
+    known = numbers if None not in numbers else [each for each in numbers if each is not None]
+    if known and not -largest <= min(known) <= max(known) <= largest:
+        raise PackedSamplesError("a number is out of range")
     return numbers
 
 
 def sums(differences: Any) -> list[float | None]:
     """Return each number from the differences. Raises TypeError."""
-    if None not in checked(differences):
+    if None not in checked(differences, LARGEST_DELTA):
         return list(accumulate(differences))
     total: float = 0
     found: list[float | None] = []

@@ -47,6 +47,13 @@ def test_a_value_that_is_missing_stays_missing():
     assert unpack(pack(samples)) == samples
 
 
+def test_a_number_too_large_for_a_sum_is_left_out_and_the_others_are_kept():
+    printed = {"program.loss": 1e305, "program.lr": 1e299}
+    assert unpack(pack([{"time_s": 1.0, "values": printed}])) == [
+        {"time_s": 1.0, "values": {"program.lr": 1e299}}
+    ]
+
+
 def packed(**changes) -> bytes:
     document = {"schema": 1, "times_ms": [1000], "columns": {"a": {"values": [1]}}, **changes}
     return zlib.compress(json.dumps(document).encode())
@@ -62,6 +69,9 @@ def packed(**changes) -> bytes:
         packed(columns={"a": {"values": [float("inf")]}}),
         zlib.compress(b'{"schema": 1, "times_ms": [1], "columns": {"a": {"values": [1e999]}}}'),
         packed(columns={"a": {"unit": 0.1, "deltas": [10**400]}}), packed(times_ms=[10**400]),
+        packed(times_ms=[-1]), packed(times_ms=[10**15]), packed(columns={"a": {"values": [1e301]}}),
+        packed(columns={"a": {"values": [None, -1e301]}}, times_ms=[1000, 1]),
+        packed(columns={"a": {"unit": 1.0, "deltas": [10**16]}}),
         zlib.compress(b" " * (17 * 1024 * 1024)),
     ],
 )  # fmt: skip
