@@ -5,7 +5,6 @@ tpuctl wrote. Everything that is wrong is a MalformedError.
 """
 
 import json
-import math
 import re
 import types
 import typing
@@ -114,8 +113,8 @@ def _one_of(kinds: tuple[Any, ...], found: Any) -> Any:
     """The first kind that it is: nothing where that is allowed, a number or a text."""
     if found is None and types.NoneType in kinds:
         return None
-    if isinstance(found, float) and not math.isfinite(found) and str in kinds:
-        return str(found)  # `loss=nan`, as a program printed it
+    if isinstance(found, float) and not abs(found) <= LARGEST and str in kinds:
+        return str(found)  # `loss=nan` or `loss=1e30`, as a program printed it
     *others, last = (kind for kind in kinds if kind is not types.NoneType)
     for kind in others:
         try:

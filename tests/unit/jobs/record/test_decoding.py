@@ -78,10 +78,13 @@ def test_a_record_under_a_name_that_no_job_has_is_damaged(name):
 
 
 def test_a_metric_that_is_no_number_is_kept_as_the_program_printed_it():
-    report = WorkerReport(0, metrics={"loss": float("nan"), "acc": 0.5, "phase": "warmup"})
+    printed = {"loss": float("nan"), "norm": 1e30, "acc": 0.5, "at": "warmup"}
+    report = WorkerReport(0, metrics=printed)
     running = Attempt(1, "z", "n", AttemptState.RUNNING, owned=True, workers=(report,))
     found = record_store.decode(record_store.encode(replace(JOB, attempts=(running,))), JOB.job_id)
-    assert found.attempts[0].workers[0].metrics == {"loss": "nan", "acc": 0.5, "phase": "warmup"}
+    assert found.attempts[0].workers[0].metrics == {
+        "loss": "nan", "norm": "1e+30", "acc": 0.5, "at": "warmup",
+    }  # fmt: skip
 
 
 def test_half_a_character_is_replaced():
