@@ -134,7 +134,10 @@ class Dashboard:
             try:
                 return await handler(request)
             except TpuctlError as error:
-                return self._error_page(request, error)
+                status = HTTP_STATUS.get(error.exit_code, 502)
+                return self._error_page(request, status, str(error), error.hint)
+            except web.HTTPNotFound:
+                return self._error_page(request, 404, "There is no such page.")
 
         return check
 
@@ -201,10 +204,12 @@ class Dashboard:
         found = await asyncio.to_thread(job_charts, self.board, job, workers)
         return web.json_response(found)
 
-    def _error_page(self, request: web.Request, error: TpuctlError) -> web.Response:
-        hint = tag("p", error.hint, class_="muted") if error.hint else None
-        page = Page("That did not work", fixed={"error": tag("div", tag("p", str(error)), hint)})
-        return self._answer(request, page, HTTP_STATUS.get(error.exit_code, 502))
+    def _error_page(
+        self, request: web.Request, status: int, why: str, hint: str | None = None
+    ) -> web.Response:
+        next_step = tag("p", hint, class_="muted") if hint else None
+        page = Page("That did not work", fixed={"error": tag("div", tag("p", why), next_step)})
+        return self._answer(request, page, status)
 
     def _answer(self, request: web.Request, page: Page, status: int = 200) -> web.Response:
         session = self.session_of(request)
@@ -214,12 +219,20 @@ class Dashboard:
 
 
 def _plain_page(status: int, text: str, refresh: str | None = None) -> web.Response:
+    """A page without the files that only a browser with a cookie gets."""
     icon = tag("link", rel="icon", href="/assets/icon.svg")
     again = [icon, tag("meta", http_equiv="refresh", content=refresh)] if refresh else None
-    link = tag("p", tag("a", "Go on", href="/")) if refresh else None
-    page = tag(
-        "html", tag("head", tag("title", "tpuctl"), again), tag("body", tag("p", text), link)
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", "tpuctl"),
+        again,
     )
+    link = tag("p", tag("a", "Go on", href="/")) if refresh else None
+    body = tag("body", tag("main", tag("h1", "tpuctl dashboard"), tag("p", text), link))
+    page = tag("html", head, body, lang="en")
     return web.Response(status=status, text=f"<!doctype html>\n{page}\n", content_type="text/html")
 
 
@@ -230,7 +243,7 @@ async def send_asset(request: web.Request) -> web.Response:
         return web.Response(text=palette.stylesheet(), content_type="text/css")
     path = assets().get(name)
     if path is None:
-        raise web.HTTPNotFound
+        return web.Response(status=404, text="There is no such file.\n")
     return web.Response(body=path.read_bytes(), content_type=KINDS[path.suffix], charset="utf-8")
 
 

@@ -121,6 +121,11 @@ def test_a_job_that_there_is_not_is_said_in_a_page(browser):
     page = browser.get("/jobs/nothing-1%3Cscript%3E")
     assert (page.status, "<script>" in page.text) == (404, False)
     assert "tpuctl job list" in page.text
+    page = browser.get("/jobs/")
+    assert (page.status, words(replace(page, status=200))) == (
+        404, "That did not work There is no such page."
+    )  # fmt: skip
+    assert 'href="/"' in page.text
 
 
 def test_the_charts_have_both_attempts_and_when_the_slice_was_taken(browser, cloud):

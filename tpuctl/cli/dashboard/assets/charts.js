@@ -61,6 +61,37 @@ function valuesText(chart, data, index) {
   return text ? `${clock(data[0][index])} UTC: ${text}` : `${clock(data[0][index])} UTC: not measured`;
 }
 
+// What the lines say, for those who do not see the picture: from, to and the newest value of each.
+function wordsOf(chart) {
+  const lines = chart.lines.map((line) => {
+    const values = line.values.filter((value) => value !== null);
+    const [low, high] = values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
+    return values.length ? `attempt ${line.attempt}, ${line.label}: ${low} to ${high}, last ${values.at(-1)}` : `${line.label}: not measured`;
+  });
+  return `${titleOf(chart)}. ${lines.join("; ")}. Arrow keys read single times, plus and minus zoom.`;
+}
+
+// Keys do what the pointer does: they move the cursor, zoom around it, and show all again.
+function onKey(plot, event) {
+  const times = plot.data[0];
+  const last = times.length - 1;
+  const at = plot.cursor.idx ?? last;
+  const moves = { ArrowLeft: Math.max(0, at - 1), ArrowRight: Math.min(last, at + 1), Home: 0, End: last };
+  if (event.key in moves) {
+    plot.setCursor({ left: plot.valToPos(times[moves[event.key]], "x"), top: 1 });
+  } else if (event.key === "+" || event.key === "-") {
+    const { min, max } = plot.scales.x;
+    const half = (max - min) * (event.key === "+" ? 0.25 : 1);
+    const from = Math.max(times[0], times[at] - half);
+    plot.setScale("x", { min: from, max: Math.max(from + 1, Math.min(times[last], times[at] + half)) });
+  } else if (event.key === "Escape") {
+    plot.setScale("x", { min: times[0], max: times[last] });
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
 function axis(more) {
   return { stroke: color("muted"), grid: { stroke: color("raised") }, ticks: { stroke: color("line") }, ...more };
 }
@@ -74,7 +105,8 @@ function makeChart(figure, chart, state) {
     cursor: { sync: { key: "charts" }, drag: { x: true, y: false } },
     tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
     scales: {
-      x: { range: (_plot, from, to) => (from === to ? [from - 30, to + 30] : [from, to]) },
+      // Of a single time uPlot would show years.
+      x: { range: (plot, from, to) => (plot.data[0].length === 1 || from === to ? [from - 30, from + 30] : [from, to]) },
       y: chart.unit === "%" ? { range: [0, 100] } : {},
     },
     axes: [axis({ values: axisTimes, space: 70 }), axis({ size: 56 })],
@@ -84,13 +116,23 @@ function makeChart(figure, chart, state) {
     }))],
     hooks: { draw: [(plot) => drawMarks(plot, state.marks)], setCursor: [show], setData: [show] },
   };
-  const plot = new uPlot(options, data, figure.querySelector("div"));
+  const picture = figure.querySelector("div");
+  const plot = new uPlot(options, data, picture);
+  picture.addEventListener("keydown", (event) => onKey(plot, event));
   show(plot);
   return plot;
 }
 
 function dataOf(chart, state) {
   return [state.times, ...chart.lines.map((line) => onTimes(line, state.times.length))];
+}
+
+// New values leave a part alone that somebody has zoomed into.
+function setValues(plot, data) {
+  const { min, max } = plot.scales.x;
+  const isZoomed = plot.data[0].length > 1 && (min > plot.data[0][0] || max < plot.data[0].at(-1));
+  plot.setData(data, !isZoomed);
+  if (isZoomed) plot.setScale("x", { min, max });
 }
 
 function legend(labels) {
@@ -103,12 +145,19 @@ function legend(labels) {
   return list;
 }
 
+const titleOf = (chart) => (chart.unit ? `${chart.title}, ${chart.unit}` : chart.title);
+
 function figureOf(chart) {
   const figure = element("figure");
   const caption = element("figcaption");
-  const title = element("b", chart.unit ? `${chart.title}, ${chart.unit}` : chart.title);
-  caption.append(title, " ", element("span", "", "muted"));
-  figure.append(caption, element("div"));
+  const values = element("span", "", "muted");
+  caption.append(element("b", titleOf(chart)), " ", values);
+  const picture = element("div");
+  Object.assign(picture, { tabIndex: 0, role: "img", ariaLabel: wordsOf(chart) });
+  // The values are read aloud while keys move the cursor, not whenever there are new ones.
+  picture.addEventListener("focus", () => { values.ariaLive = "polite"; });
+  picture.addEventListener("blur", () => { values.ariaLive = "off"; });
+  figure.append(caption, picture);
   return figure;
 }
 
@@ -145,7 +194,8 @@ class Board {
 
   async update() {
     for (const [index, chart] of this.state.charts.entries()) {
-      this.plots[index].setData(dataOf(chart, this.state));
+      setValues(this.plots[index], dataOf(chart, this.state));
+      this.plots[index].root.parentElement.ariaLabel = wordsOf(chart);
       await frame();
     }
   }

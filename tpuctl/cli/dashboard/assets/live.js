@@ -4,10 +4,17 @@ const content = document.getElementById("content");
 const connection = document.getElementById("connection");
 let source = null;
 
-// The element of a section that has the keyboard, named so that it is found again when it is new.
+// What is in a section and can have the keyboard, by its place; a link also by where it leads.
+const FOCUSABLE = "a[href], [tabindex]";
 function focusOf(section) {
   const element = document.activeElement;
-  return section.contains(element) ? element.getAttribute("href") : null;
+  if (!section.contains(element)) return null;
+  return [element.getAttribute("href"), [...section.querySelectorAll(FOCUSABLE)].indexOf(element)];
+}
+
+function giveFocus(section, [href, index]) {
+  const link = href && section.querySelector(`a[href="${CSS.escape(href)}"]`);
+  (link ?? section.querySelectorAll(FOCUSABLE)[index])?.focus({ preventScroll: true });
 }
 
 // A log shows the line that was looked for, else its end.
@@ -27,11 +34,13 @@ function replace(id, html) {
   if (!section || !("section" in section.dataset)) return;
   const focused = focusOf(section);
   const open = [...section.querySelectorAll("details")].map((each) => each.open);
+  const wasAt = [...section.querySelectorAll(".mesh")].map((each) => each.scrollLeft);
   const wasAtEnd = isAtEnd(section.querySelector(".log"));
   section.innerHTML = html;
   scrollLog(section, wasAtEnd);
   section.querySelectorAll("details").forEach((each, index) => { each.open = open[index] ?? each.open; });
-  if (focused) section.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  section.querySelectorAll(".mesh").forEach((each, index) => { each.scrollLeft = wasAt[index] ?? 0; });
+  if (focused) giveFocus(section, focused);
 }
 
 function stop() {

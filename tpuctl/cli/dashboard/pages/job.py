@@ -103,7 +103,7 @@ def _state(found: JobDetails) -> Html:
     ]
     if not job.is_settled:
         links.append(link("Cancel", "jobs", job.job_id, "cancel"))
-    return join([facts(shown), tag("p", [[each, " "] for each in links])])
+    return join([facts(shown), tag("p", [[each, " "] for each in links], class_="actions")])
 
 
 def _failure(job: JobRecord) -> Html:

@@ -48,7 +48,10 @@ def mesh_section(watched: WatchedSlice, rows: Sequence[WorkerRow], metric: str) 
         f"Chips, {kind.topology}",
         tag("p", "Coloured by ", _choices(metric)),
         tag("p", _legend(), class_="muted"),
-        [tag("div", _mesh(mesh_size(kind.topology), each), class_="mesh") for each in slices],
+        [
+            tag("div", _mesh(mesh_size(kind.topology), each), class_="mesh", tabindex=0)
+            for each in slices
+        ],
     )
 
 

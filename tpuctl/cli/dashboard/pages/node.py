@@ -65,7 +65,7 @@ def _facts(node: Node, watched: WatchedSlice | None) -> Html:
         "cost": f"{usd_text(_price(node, watched))}/h",
     }
     delete = link("Delete", "nodes", node.zone, node.name, "delete")
-    return join([facts(shown), tag("p", delete)])
+    return join([facts(shown), tag("p", delete, class_="actions")])
 
 
 def _price(node: Node, watched: WatchedSlice | None) -> float | None:
