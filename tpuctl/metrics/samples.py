@@ -44,9 +44,10 @@ def choose(
     series: Iterable[WorkerSamples], since_s: float = 0.0, patterns: Sequence[str] = ()
 ) -> Iterator[WorkerSamples]:
     """The samples from a time on, and of them the metrics that a pattern names (all without)."""
+    wanted = tuple(patterns)
     for attempt, worker_id, samples in series:
         later = (sample for sample in samples if sample.time_s >= since_s)
-        chosen = [_only(sample, patterns) if patterns else sample for sample in later]
+        chosen = [_only(sample, wanted) if wanted else sample for sample in later]
         yield WorkerSamples(attempt, worker_id, [sample for sample in chosen if sample.values])
 
 
@@ -68,10 +69,12 @@ def device_values(sample: Sample, name: str) -> list[float]:
     return [value for _, value in sorted(found)]
 
 
-def _only(sample: Sample, patterns: Sequence[str]) -> Sample:
-    named = (
-        (name, value)
-        for name, value in sample.values.items()
-        if any(names_metric(pattern, name) for pattern in patterns)
-    )
-    return Sample(sample.time_s, dict(named))
+def _only(sample: Sample, patterns: tuple[str, ...]) -> Sample:
+    values = sample.values
+    return Sample(sample.time_s, {name: values[name] for name in _named(tuple(values), patterns)})
+
+
+@lru_cache(maxsize=256)
+def _named(names: tuple[str, ...], patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Those names that a pattern names; the samples of a worker have the same names."""
+    return tuple(name for name in names if any(names_metric(each, name) for each in patterns))

@@ -30,7 +30,6 @@ from tpuctl.cli.top.worker_row import (
 )
 from tpuctl.errors import TpuctlError
 from tpuctl.models.duration import age
-from tpuctl.operations.jobs import change
 from tpuctl.operations.metrics.slice_watch import SliceWatch
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 
@@ -299,6 +298,9 @@ class TopScreen(App[bool]):
     @work(thread=True)
     def cancel_job(self, name: str) -> None:
         """Write the wish into the job's record."""
+        # It loads all that submits jobs, which the first picture need not wait for.
+        from tpuctl.operations.jobs import change
+
         try:
             for _ in change.cancel(self.runtime, [name]):
                 pass
