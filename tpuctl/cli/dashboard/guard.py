@@ -35,7 +35,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Server": "tpuctl",
 }
-"""Of every answer, refusals and errors included."""
+"""Of every answer, refusals and errors included; a request that cannot be read gets plain text."""
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
@@ -63,10 +63,8 @@ def refusal(request: web.Request, port: int) -> tuple[int, str] | None:
     headers = request.headers
     if why := host_refusal(headers.getall("Host", []), port):
         return 403, why
-    if request.method not in METHODS:
-        return 405, "only GET and POST are answered"
-    if "Upgrade" in headers:
-        return 400, "there are no WebSockets here"
+    if unknown := _kind_refusal(request):
+        return unknown
     if _is_of_other_page(request):
         return 403, "the request comes from a page of somebody else"
     if request.path == METRICS and (
@@ -74,6 +72,15 @@ def refusal(request: web.Request, port: int) -> tuple[int, str] | None:
     ):
         return 403, why
     return _post_refusal(request) if request.method == "POST" else None
+
+
+def _kind_refusal(request: web.Request) -> tuple[int, str] | None:
+    """Why a request is of a kind that is never answered, whoever sends it."""
+    if request.method not in METHODS:
+        return 405, "only GET and POST are answered"
+    if not request.raw_path.startswith("/"):
+        return 400, "the request names a host, as those to a proxy do"
+    return (400, "there are no WebSockets here") if "Upgrade" in request.headers else None
 
 
 def _is_of_other_page(request: web.Request) -> bool:

@@ -1,15 +1,19 @@
 """Who may see the dashboard and change something: hostile requests, word for word."""
 
+import asyncio
+import contextlib
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from client.cli.dashboard.serving import Browser, served
 from tpuctl.cli.dashboard.html import tag
 
 EVIL = "http://evil.example"
@@ -99,6 +103,109 @@ def test_files_are_named_on_a_list_and_no_path_leads_out(browser):
     assert browser.get("/assets/uplot/uPlot.min.css").status == 200
     for name in ("../server.py", "%2e%2e/server.py", "..%2fserver.py", "/etc/passwd", "uplot"):
         assert browser.get(f"/assets/{name}").status == 404, name
+
+
+def raw_answers(port: int, request: str) -> list[int]:
+    """The statuses of what the server sends until it closes or has nothing more to say."""
+    told = b""
+    # It may close before it has read all.
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+    ):
+        connection.sendall(request.encode("latin-1"))
+        while block := connection.recv(65536):
+            told += block
+    return [int(status) for status in re.findall(rb"^HTTP/1\.[01] (\d{3})", told, re.MULTILINE)]
+
+
+def hostile_requests(browser: Browser) -> dict[str, str]:
+    """What no browser sends: other hosts, two lengths, a second request hidden in the first, …"""
+    kept = "".join(f"{key}: {value}\r\n" for key, value in browser.headers.items())
+    head = f"{kept}Connection: close\r\n"
+    form = f"Origin: {browser.origin}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    hidden = f"GET / HTTP/1.1\r\n{head}\r\n"
+    empty = "0\r\n\r\n"
+    post = f"POST /jobs/live-1/cancel HTTP/1.1\r\n{head}{form}"
+    return {
+        "another host before the path": f"GET {EVIL}/ HTTP/1.1\r\n{head}\r\n",
+        "this host before the path": f"GET {browser.origin}/ HTTP/1.1\r\n{head}\r\n",
+        "a tunnel": f"CONNECT evil.example:443 HTTP/1.1\r\n{head}\r\n",
+        "no host": "GET /metrics HTTP/1.0\r\n\r\n",
+        "length and chunks": f"{post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        f"{empty}{hidden}",
+        "two lengths": f"{post}Content-Length: 0\r\nContent-Length: 200\r\n\r\n{hidden}",
+        "a length with a sign": f"{post}Content-Length: +0\r\n\r\n{hidden}",
+        "chunks of another kind": f"{post}Transfer-Encoding: xchunked\r\n\r\n{empty}{hidden}",
+        "a space before the colon": f"{post}Transfer-Encoding : chunked\r\n\r\n{empty}{hidden}",
+        "a folded header": f"GET / HTTP/1.1\r\nX: a\r\n b\r\n{head}\r\n",
+        "lines without a return": f"GET / HTTP/1.1\n{head}\n\n",
+        "a zero byte": f"GET /\0 HTTP/1.1\r\n{head}\r\n",
+        "a long header": f"GET / HTTP/1.1\r\nX: {'x' * 100_000}\r\n{head}\r\n",
+        "a long cookie": f"GET / HTTP/1.1\r\n{head}Cookie: {'x' * 100_000}\r\n\r\n",
+        "a long path": f"GET /{'x' * 100_000} HTTP/1.1\r\n{head}\r\n",
+        "a million bytes in a form": f"{post}Content-Length: 1000000\r\n\r\n{'x' * 1_000_000}",
+        "a path that leads out": f"GET /jobs/..%2f..%2fetc%2fpasswd HTTP/1.1\r\n{head}\r\n",
+        "a path with a zero": f"GET /nodes/..%2f/%00 HTTP/1.1\r\n{head}\r\n",
+        "TLS": "\x16\x03\x01\x02\x00\x01\r\n\r\n",
+    }
+
+
+def test_requests_that_no_browser_sends_are_refused_and_nothing_hidden_in_them_is_answered(browser):
+    answers = {
+        why: raw_answers(browser.port, text) for why, text in hostile_requests(browser).items()
+    }
+    wrong = {
+        why: statuses
+        for why, statuses in answers.items()
+        if len(statuses) > 1 or not set(statuses) <= {400, 403, 404, 405, 413}
+    }
+    assert wrong == {}
+    assert browser.get("/").status == 200
+
+
+def test_the_cookie_of_another_run_is_worth_nothing(cloud, browser, stranger):
+    with served(cloud.home, 0.0) as other:
+        elsewhere = Browser(other.port)
+        elsewhere.sign_in(other.link)
+        assert elsewhere.get("/cost").status == 200
+        token = elsewhere.headers["Cookie"].partition("=")[2]
+        for name in (f"tpuctl-dashboard-{other.port}", f"tpuctl-dashboard-{browser.port}"):
+            assert stranger.get("/", Cookie=f"{name}={token}").status == 401
+        assert elsewhere.get("/cost", Cookie=browser.headers["Cookie"]).status == 401
+
+
+def test_who_sends_slowly_or_reads_nothing_holds_up_nobody_else(board, browser):
+    head = "".join(f"{key}: {value}\r\n" for key, value in browser.headers.items())
+    live = f"GET / HTTP/1.1\r\n{head}Accept: text/event-stream\r\n\r\n"
+    form = f"POST / HTTP/1.1\r\n{head}Origin: {browser.origin}\r\nContent-Length: 9\r\n"
+    with contextlib.ExitStack() as stack:
+        for begun in ["G", "GET / HTTP/1.1\r\nHo", form, live] * 20:
+            connection = socket.create_connection(("127.0.0.1", board.port), timeout=20)
+            stack.enter_context(connection).sendall(begun.encode())
+        assert browser.get("/cost").status == 200
+
+
+def test_a_browser_that_goes_in_the_middle_of_live_sections_is_forgotten(board, browser):
+    looks = []
+
+    async def pause(_seconds):
+        looks.append(time.monotonic())
+        await asyncio.sleep(0.01)
+
+    board.pause = pause
+    head = "".join(f"{key}: {value}\r\n" for key, value in browser.headers.items())
+    with socket.create_connection(("127.0.0.1", board.port), timeout=20) as connection:
+        connection.sendall(
+            f"GET /cost HTTP/1.1\r\n{head}Accept: text/event-stream\r\n\r\n".encode()
+        )
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert connection.recv(65536)
+    deadline_s = time.monotonic() + 20
+    while not looks or looks[-1] > time.monotonic() - 0.5:
+        assert time.monotonic() < deadline_s, len(looks)
+        time.sleep(0.05)
+    assert browser.get("/cost").status == 200
 
 
 def test_what_an_element_holds_is_escaped_and_no_element_runs_a_script():
