@@ -54,7 +54,14 @@ class Charts(NamedTuple):
     charts: Sequence[Chart]
 
 
-Metric = Callable[[Sample], float | None]
+class Metric(NamedTuple):
+    """How the value of a chart is made of a sample, and of which of its names."""
+
+    names: tuple[str, ...]
+    """Without any of them in the samples there is no chart."""
+    get: Callable[[Sample], float | None]
+
+
 SUMMARY: Mapping[str, Callable[[list[float]], float]] = {
     "highest": max, "median": median, "lowest": min,
 }  # fmt: skip
@@ -64,10 +71,12 @@ def _mean(name: str) -> Metric:
     """The mean of all devices."""
 
     def get(sample: Sample) -> float | None:
+        if (value := sample.values.get(name)) is not None:
+            return value  # it has no devices: most have none, and there are a million of them
         values = device_values(sample, name)
-        return fmean(values) if values else sample.values.get(name)
+        return fmean(values) if values else None
 
-    return get
+    return Metric((name,), get)
 
 
 def _share(used: str, total: str) -> Metric:
@@ -79,14 +88,17 @@ def _share(used: str, total: str) -> Metric:
         )
         return 100 * sum(parts) / sum(wholes) if sum(wholes) else None
 
-    return get
+    return Metric((used, total), get)
 
 
-def _network(sample: Sample) -> float | None:
-    directions = ("received", "sent")
-    values = [sample.values.get(f"host.network_{each}_bytes_per_s") for each in directions]
-    known = [value for value in values if value is not None]
-    return sum(known) / 2**20 if known else None
+def _mib(*names: str) -> Metric:
+    """The sum in MiB of those that are known."""
+
+    def get(sample: Sample) -> float | None:
+        known = [value for name in names if (value := sample.values.get(name)) is not None]
+        return sum(known) / 2**20 if known else None
+
+    return Metric(names, get)
 
 
 OF_CHIPS: Mapping[str, tuple[str, Metric]] = {
@@ -97,7 +109,10 @@ OF_CHIPS: Mapping[str, tuple[str, Metric]] = {
 OF_HOST: Mapping[str, tuple[str, Metric]] = {
     "Processors of the host": ("%", _mean("host.cpu_percent")),
     "Memory of the host": ("%", _share("host.memory_used_bytes", "host.memory_total_bytes")),
-    "Network of the host": ("MiB/s", _network),
+    "Network of the host": (
+        "MiB/s",
+        _mib("host.network_received_bytes_per_s", "host.network_sent_bytes_per_s"),
+    ),
 }
 """Title -> unit and value; between the two comes what the program prints."""
 
@@ -113,10 +128,16 @@ def charts(series: Sequence[WorkerSamples]) -> Charts:
 def named_charts(series: Sequence[WorkerSamples]) -> Charts:
     """A chart for each metric of the samples by its own name; of a chip the mean of all devices."""
     told = [each for each in series if each.samples]
-    names = {
-        name.partition("/")[0] for each in told for sample in each.samples for name in sample.values
-    }
-    return _drawn(told, {name: ("", _mean(name)) for name in sorted(names)[:MOST_NAMED]})
+    return _drawn(told, {name: ("", _mean(name)) for name in sorted(_names(told))[:MOST_NAMED]})
+
+
+def _names(told: Sequence[WorkerSamples]) -> set[str]:
+    """The name of every metric, without the device."""
+    names: set[str] = set()
+    for each in told:
+        for sample in each.samples:
+            names.update(sample.values)
+    return {name.partition("/")[0] for name in names}
 
 
 def _drawn(told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metric]]) -> Charts:
@@ -128,10 +149,12 @@ def _drawn(told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metri
     end_s = max(each.samples[-1].time_s for each in told)
     step_s = max(SAMPLE_EVERY_S, (end_s - begin_s) / points)
     cells = int((end_s - begin_s) / step_s) + 1
+    names = _names(told)
     found = [
         Chart(title, unit, lines)
         for title, (unit, metric) in metrics.items()
-        if (lines := list(_lines(told, metric, begin_s, step_s)))
+        if not names.isdisjoint(metric.names)
+        and (lines := list(_lines(told, metric, begin_s, step_s)))
     ]
     return Charts([round(begin_s + index * step_s, 1) for index in range(cells)], found)
 
@@ -166,7 +189,7 @@ def _lines(
 
 def _values(source: WorkerSamples, metric: Metric) -> list[tuple[float, float]]:
     """The times and values of one worker; a number that is not finite is left out."""
-    both = ((sample.time_s, metric(sample)) for sample in source.samples)
+    both = ((sample.time_s, metric.get(sample)) for sample in source.samples)
     return [
         (time_s, value) for time_s, value in both if value is not None and abs(value) < float("inf")
     ]
@@ -187,10 +210,15 @@ def _on_grid(
         before_s = time_s
     first, last = min(cells), max(cells)
     means = [
-        _rounded(fmean(cells[index])) if index in cells else None
+        _rounded(_mean_of(cells[index])) if index in cells else None
         for index in range(first, last + 1)
     ]
     return first, means, sorted(gaps)
+
+
+def _mean_of(values: Sequence[float]) -> float:
+    """The mean; most cells of the grid have a single value."""
+    return values[0] if len(values) == 1 else fmean(values)
 
 
 def _rounded(value: float) -> float:
