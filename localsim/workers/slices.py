@@ -103,9 +103,10 @@ class Slices:
     async def destroy(self, name: str) -> None:
         """End a slice's processes, close its servers and remove its disks."""
         async with self._changing:
-            await self._stop(name)
+            was_running = await self._stop(name)
             for disk in self._of(name):
-                await self._isolation.kill([disk.directory])
+                if not was_running:
+                    await self._isolation.kill([disk.directory])
                 try:
                     await asyncio.to_thread(disks.remove_disk, disk.directory)
                 except disks.IncompleteRemovalError as error:
@@ -224,10 +225,11 @@ class Slices:
             context=self._context,
         )
 
-    async def _stop(self, name: str) -> None:
+    async def _stop(self, name: str) -> bool:
+        """Stop a slice; False when it does not run."""
         stopped = self._running.pop(name, None)
         if stopped is None:
-            return
+            return False
         for watch_task in stopped.watch_tasks:
             watch_task.cancel()
         for worker in stopped.workers:
@@ -236,6 +238,7 @@ class Slices:
         # servers then wait for their sessions, and those for their programs.
         closing = (service.close() for service in stopped.services)
         await asyncio.gather(*closing, self._isolation.kill([stopped.disk.directory]))
+        return True
 
     async def _disk(self, spec: SliceSpec) -> SliceDisk:
         """The disk with free ports, and nothing running on it."""

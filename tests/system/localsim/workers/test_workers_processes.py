@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from client.workers.worker_fixtures import ONE
 
 from localsim.workers import processes
+from localsim.workers.disk.slice_disk import create_disk
+from localsim.workers.isolation.interface import Command
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.processes import MARKER, Process
 
@@ -85,6 +88,24 @@ def test_a_record_counts_for_the_process_that_was_started_then(
     asyncio.run(ProcessIsolation().kill([record.parents[2]]))
     assert (sleeper.poll() is None) is survives
     assert not record.exists()
+
+
+def test_of_a_slice_that_has_started_nothing_no_process_is_looked_for(tmp_path, monkeypatch):
+    disk = create_disk(tmp_path, ONE.name, (1, 2))
+    isolation, looks = ProcessIsolation(), []
+    monkeypatch.setattr(processes, "list_processes", lambda: looks.append("a look") or [])
+    command = Command(("/bin/true",), {}, str(tmp_path), (0, 1, 2))
+
+    async def story():
+        (host,) = await isolation.boot(disk, ONE)
+        await isolation.kill([disk.directory])
+        assert looks == []
+        (host,) = await isolation.boot(disk, ONE)
+        await (await host.start(command)).wait()
+        await isolation.kill([disk.directory])
+        assert looks == ["a look"]
+
+    asyncio.run(story())
 
 
 def test_the_table_of_a_system_without_proc():
