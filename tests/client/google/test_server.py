@@ -207,9 +207,12 @@ def test_a_call_under_way_ends_with_the_server_which_says_nothing_about_it(tmp_p
     assert (call.code(), error) == (grpc.StatusCode.UNAVAILABLE, "")
 
 
-def test_time_goes_on_after_kill_9_and_never_back(tmp_path):
+def test_after_kill_9_time_goes_on_and_never_back_and_metadata_of_the_project_is_there(tmp_path):
     with serving(tmp_path, "--time-scale", "5000") as (process, line):
         post(f"{line['control']}/clock", {"advance_s": 1e6}, token(line))
+        project = f"{line['compute']}/compute/v1/projects/{line['project']}"
+        items = [{"key": "a", "value": "1"}]
+        done = post(f"{project}/setCommonInstanceMetadata", {"items": items})
         nodes = f"{line['tpu_rest']}/v2/projects/{line['project']}/locations/{line['zone']}/nodes"
         post(f"{nodes}?nodeId=a", NODE)
         before_s = get(f"{line['control']}/clock", token(line))["now_s"]
@@ -217,40 +220,32 @@ def test_time_goes_on_after_kill_9_and_never_back(tmp_path):
         process.wait()
     with serving(tmp_path) as (_, line):
         assert get(f"{line['control']}/clock", token(line))["now_s"] >= before_s
-
-
-def test_metadata_of_the_project_survives_kill_9(tmp_path):
-    with serving(tmp_path) as (process, line):
-        project = f"{line['compute']}/compute/v1/projects/{line['project']}"
-        items = [{"key": "a", "value": "1"}]
-        done = post(f"{project}/setCommonInstanceMetadata", {"items": items})
-        process.kill()
-        process.wait()
-    with serving(tmp_path) as (_, line):
         assert get(project)["commonInstanceMetadata"]["items"] == items
         assert get(f"{project}/global/operations/{done['name']}") == done
 
 
-def test_what_is_written_is_for_the_owner_alone(tmp_path):
-    state_dir = tmp_path / "state"
-    with serving(state_dir, "--tls"):
-        files = [path for path in state_dir.rglob("*") if path.is_file()]
-        assert {path.name for path in files} >= {"state.sqlite", "state.sqlite-wal", "admin.json"}
-        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-        directories = [path for path in state_dir.rglob("*") if path.is_dir()]
-        assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o700}
-
-
 def test_tls_is_there_only_where_it_is_asked_for_and_its_keys_stay(damageable):
     assert not (damageable / "google").exists()
-    with serving(damageable, "--tls") as (_, line):
+    first_port = free_ports(10)
+    with serving(damageable, "--tls", "--port", str(first_port)) as (_, line):
         first = line["google"]
         key = (damageable / "google" / "admin.json").read_bytes()
+        assert ports(line) == [first_port + index for index in range(10)]
+        assert_of_the_owner_alone(damageable)
     with serving(damageable) as (_, line):
         assert "google" not in line
     with serving(damageable, "--tls") as (_, line):
         assert line["google"] == first
         assert (damageable / "google" / "admin.json").read_bytes() == key
+
+
+def assert_of_the_owner_alone(state_dir):
+    """Nobody else may look at what a server has written."""
+    files = [path for path in state_dir.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"state.sqlite", "state.sqlite-wal", "admin.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    directories = [path for path in (state_dir, *state_dir.rglob("*")) if path.is_dir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o700}
 
 
 def test_keys_that_cannot_be_read_are_one_line(damageable, refusal):
@@ -260,14 +255,13 @@ def test_keys_that_cannot_be_read_are_one_line(damageable, refusal):
     assert refusal(damageable, "--tls") == (62, f"cannot use the keys in {keys}: ValueError")
 
 
-def test_fixed_ports_are_consecutive(tmp_path):
-    first = free_ports(10)
-    with serving(tmp_path, "--tls", "--port", str(first)) as (_, line):
-        google = line["google"]
-        served = [
-            line[key].rpartition(":")[2]
-            for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control", "compute")
-        ]
-        served += [google[key].rpartition(":")[2] for key in ("tpu", "tpu_rest", "storage")]
-        served.append(google["token"].rpartition(":")[2].removesuffix("/token"))
-    assert served == [str(first + index) for index in range(10)]
+def ports(line):
+    """The port of each service, in the order of their numbers."""
+    google = line["google"]
+    served = [
+        line[key].rpartition(":")[2]
+        for key in ("tpu_grpc", "tpu_rest", "storage", "vpc", "control", "compute")
+    ]
+    served += [google[key].rpartition(":")[2] for key in ("tpu", "tpu_rest", "storage")]
+    served.append(google["token"].rpartition(":")[2].removesuffix("/token"))
+    return [int(port) for port in served]
