@@ -24,6 +24,7 @@ GOOGLE_TPU_REST = "https://tpu.googleapis.com"
 GOOGLE_STORAGE = "https://storage.googleapis.com"
 GOOGLE_COMPUTE = "https://compute.googleapis.com"
 GOOGLE_SERVICE_USAGE = "https://serviceusage.googleapis.com"
+GOOGLE_MONITORING = "https://monitoring.googleapis.com"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
@@ -56,6 +57,8 @@ class Context:
     """Where the limits of quotas are asked for."""
     compute_endpoint: str = GOOGLE_COMPUTE
     """Where the quota of external addresses is asked for."""
+    monitoring_endpoint: str = GOOGLE_MONITORING
+    """Where the time series of workers are asked for."""
     network: str | None = None
     """This and the following: what new slices have, unless who asks for them says otherwise."""
     subnetwork: str | None = None
@@ -220,6 +223,7 @@ def refuse_plaintext_endpoint(context: Context) -> None:
         context.storage_endpoint,
         context.serviceusage_endpoint,
         context.compute_endpoint,
+        context.monitoring_endpoint,
     ):
         try:
             found = urlsplit(url)

@@ -15,6 +15,7 @@ from localsim.cloud.objects.store import ObjectStore
 from localsim.cloud.project.log_store import LogStore
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
+from localsim.cloud.project.worker_samples import WorkerSampleStore
 from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scenario
 from localsim.loopback import LOOPBACK
 from localsim.orchestrator import Orchestrator
@@ -26,6 +27,7 @@ from localsim.services.other_apis.other_api_calls import ProjectContext
 from localsim.services.ssh.loopback_ssh import LoopbackSshServers
 from localsim.services.worker.chip_lock_server import ChipLockServers
 from localsim.services.worker.metadata_server import open_metadata
+from localsim.services.worker.usage_sampler import UsageSampler
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.chip_holders import CHIP_FILES
 from localsim.workers.slices import OpenSshEndpoint, Slices
@@ -51,6 +53,7 @@ class Components:
     objects: ObjectStore
     slices: Slices
     project: ProjectContext
+    sampler: UsageSampler
     ports: Mapping[str, int]
     hosts: IsolationChoice
     loopback_ssh: LoopbackSshServers | None
@@ -90,12 +93,13 @@ def build_components(
     named = {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=named)
     loopback_ssh = _loopback_doors(state) if settings.loopback_doors else None
+    chips = ChipLockServers(CHIP_FILES[hosts.isolation.mode])
     slices = Slices(
         state.path,
         isolation=hosts.isolation,
         open_ssh=_open_ssh if loopback_ssh is None else _also_on_loopback(loopback_ssh),
         open_metadata=open_metadata,
-        open_chips=ChipLockServers(CHIP_FILES[hosts.isolation.mode]).open,
+        open_chips=chips.open,
         context=WorkerContext(
             now=clock.now,
             tell=lambda *news: orchestrator.tell(*news),
@@ -104,7 +108,7 @@ def build_components(
             access_token=tokens.issue_token,
         ),
     )
-    metadata = ProjectMetadata(connection)
+    metadata, samples = ProjectMetadata(connection), WorkerSampleStore()
     orchestrator = Orchestrator(cloud, slices, clock, project_metadata=metadata.items)
     return Components(
         orchestrator=orchestrator,
@@ -116,9 +120,11 @@ def build_components(
             metadata=metadata,
             secrets=SecretStore(connection),
             logs=LogStore(connection),
+            samples=samples,
             cloud_port=orchestrator,
             now=clock.now,
         ),
+        sampler=UsageSampler(slices, chips, samples, clock),
         ports=chosen,
         hosts=hosts,
         loopback_ssh=loopback_ssh,
@@ -154,6 +160,7 @@ def _environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{others}/",
     }
 
 

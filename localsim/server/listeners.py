@@ -266,6 +266,7 @@ def build_controls(parts: Components) -> ControlActions:
     async def advance(seconds: float) -> float:
         orchestrator.clock.advance(seconds)
         await orchestrator.settle()
+        await parts.sampler.catch_up()
         return orchestrator.clock.now()
 
     async def reset() -> None:
@@ -273,6 +274,7 @@ def build_controls(parts: Components) -> ControlActions:
         parts.project.metadata.clear()
         parts.project.secrets.clear()
         parts.project.logs.clear()
+        parts.project.samples.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
 

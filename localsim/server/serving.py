@@ -46,6 +46,7 @@ OTHER_APIS = (
     "cloudresourcemanager",
     "secretmanager",
     "logging",
+    "monitoring",
     "oauth2",
 )
 """They share a port: no path of one is a path of another."""
@@ -118,6 +119,8 @@ async def _start(
     failing = asyncio.create_task(_fail_with(chosen.isolation))
     for life in (living, failing):
         stack.callback(life.cancel)
+    sampling = asyncio.create_task(parts.sampler.live())
+    stack.callback(sampling.cancel)
     line = _line(settings, state, parts)
     for record in parts.orchestrator.cloud.unreadable:
         sys.stderr.write(f"warning: {describe_unreadable(record)}\n")

@@ -37,9 +37,14 @@ class Process:
     """Value of MARKER in its environment, empty without one."""
 
 
+def has_proc() -> bool:
+    """Whether this system tells of processes by /proc."""
+    return (_PROC / "self/stat").exists()
+
+
 def list_processes() -> list[Process]:
     """Return every process that this user may see."""
-    if not (_PROC / "self/stat").exists():
+    if not has_proc():
         return _from_ps(_ps())
     rows = (_from_proc(name) for name in os.listdir(_PROC) if name.isdigit())
     return [row for row in rows if row]
@@ -47,7 +52,7 @@ def list_processes() -> list[Process]:
 
 def start_time(pid: int) -> str | None:
     """Return the start time of one process, None when there is no such process."""
-    if (_PROC / "self/stat").exists():
+    if has_proc():
         row = _from_proc(str(pid))
         return row.started if row else None
     return next((row.started for row in _from_ps(_ps()) if row.pid == pid), None)

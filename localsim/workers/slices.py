@@ -13,6 +13,7 @@ from localsim.worker_facts import HostIdentity
 from localsim.workers import free_ports, host_faults, startup_script
 from localsim.workers.disk import slice_disk as disks
 from localsim.workers.disk.slice_disk import SliceDisk
+from localsim.workers.isolation.interface import HostUsage
 from localsim.workers.isolation.modes import Host, Isolation
 from localsim.workers.spec import HEALTHY, HostFault, SliceSpec
 from localsim.workers.ssh_endpoint import SshEndpoint
@@ -140,6 +141,20 @@ class Slices:
         async with self._changing:
             if found := self._running.get(spec.name):
                 await _apply_faults(found.alive, spec)
+
+    async def usage(self) -> list[tuple[str, Worker, HostUsage]]:
+        """What the programs of every worker use now, with the name of its slice.
+
+        A worker that cannot tell is left out: one that hangs, or has no network or no power.
+        """
+        found = []
+        for running in list(self._running.values()):
+            usages = await self._isolation.usage(running.disk.directory)
+            for worker, _ in running.alive:
+                usage = usages[worker.index] if worker.index < len(usages) else None
+                if usage is not None and not (worker.fault.hangs or worker.fault.cut_off):
+                    found.append((running.disk.name, worker, usage))
+        return found
 
     def show(self, spec: SliceSpec) -> None:
         """Show the workers of a slice its new metadata, keys and maintenance."""

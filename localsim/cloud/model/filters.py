@@ -7,6 +7,7 @@ Cloud Logging and Cloud Monitoring have the same language, by and large.
     factor      = term { "OR" term }                OR binds closer than AND
     term        = [ "NOT" | "-" ] simple
     simple      = field operator value | "(" filter ")"
+    value       = word | string | function "(" string { "," string } ")"    where functions are on
 
 Values are words or quoted strings; `*` stands for any characters; `:` finds a part of the text,
 or matches as `=` does when it holds a `*`. Numbers and times are compared as text.
@@ -37,6 +38,8 @@ class FilterFields:
     """Any field below these is one: `jsonPayload.`; it is compared by `=`, `!=` and `:` alone."""
     readings: Mapping[str, Callable[[str], str]] = dataclass_field(default_factory=dict)
     """Field -> how a value of a filter is made comparable; raises CloudError."""
+    has_functions: bool = False
+    """Whether `=` and `!=` take Cloud Monitoring's functions of text."""
 
     def check(self, name: str, operator: str) -> None:
         """Raise INVALID_ARGUMENT unless the field may be compared in that way."""
@@ -61,6 +64,15 @@ _TOKEN = re.compile(
 _SYMBOLS = frozenset({"!=", "<=", ">=", "=", ":", "<", ">", "(", ")", "-"})
 _COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _OPERATORS = frozenset({"=", "!=", ":", *_COMPARISONS})
+
+
+FUNCTIONS: Mapping[str, Callable[[str, list[str]], bool]] = {
+    "starts_with": lambda text, values: text.startswith(values[0]),
+    "ends_with": lambda text, values: text.endswith(values[0]),
+    "has_substring": lambda text, values: values[0] in text,
+    "one_of": lambda text, values: text in values,
+}
+"""https://cloud.google.com/monitoring/api/v3/filters: but for regular expressions."""
 
 
 def matcher(text: str, fields: FilterFields | Collection[str]) -> Matches:
@@ -176,8 +188,25 @@ class _FilterParser:
         self._fields.check(token, operator)
         if not operator:
             raise _malformed(self.next or "its end")
+        value = self._take()
+        if self._fields.has_functions and self.next == "(":
+            return self._function(token, operator, value)
         reading = self._fields.readings.get(token, str)
-        return _restriction(token, operator, reading(_unquoted(self._take())))
+        return _restriction(token, operator, reading(_unquoted(value)))
+
+    def _function(self, field: str, operator: str, name: str) -> Matches:
+        """Parse the values of a function of text, `("a", "b")`."""
+        if name not in FUNCTIONS or operator not in ("=", "!="):
+            raise invalid(f"Invalid filter: '{operator} {name[:64]}(...)' is not served.")
+        self._take()
+        values = [_unquoted(self._take())]
+        while self.next == ",":
+            self._take()
+            values.append(_unquoted(self._take()))
+        if self._take() != ")" or (len(values) > 1 and name != "one_of"):
+            raise _malformed(name)
+        is_true, wanted = FUNCTIONS[name], operator == "="
+        return lambda fields: is_true(fields[field], values) == wanted
 
     def _take(self) -> str:
         if not self._tokens:

@@ -54,6 +54,10 @@ _SECRETS_CHANGE = frozenset(
 _SECRETS_ACCESS = frozenset({"secretmanager.versions.access"})
 _LOGS_WRITE = frozenset({"logging.logEntries.create"})
 _LOGS_READ = frozenset({"logging.logEntries.list"})
+_METRICS_READ = frozenset(
+    f"monitoring.{kind}.list"
+    for kind in ("metricDescriptors", "monitoredResourceDescriptors", "timeSeries")
+)
 
 ROLES: Mapping[str, frozenset[str]] = {
     "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,
@@ -63,6 +67,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/secretmanager.secretAccessor": _SECRETS_ACCESS,
     "roles/logging.logWriter": _LOGS_WRITE,
     "roles/logging.viewer": _LOGS_READ,
+    "roles/monitoring.viewer": _METRICS_READ,
     # An editor sets no policies and reads no secrets.
     "roles/editor": _PROJECT_READ
     | {"serviceusage.services.list", "serviceusage.services.enable", "serviceusage.quotas.get"}
@@ -73,7 +78,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _SECRETS_READ
     | _SECRETS_CHANGE
     | _LOGS_WRITE
-    | _LOGS_READ,
+    | _LOGS_READ
+    | _METRICS_READ,
 }
 EDITOR = "roles/editor"
 """What the Compute Engine default account has in most projects."""

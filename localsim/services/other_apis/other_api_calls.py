@@ -8,6 +8,7 @@ from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.cloud.project.log_store import LogStore
 from localsim.cloud.project.project_metadata import ProjectMetadata
 from localsim.cloud.project.secret_store import SecretStore
+from localsim.cloud.project.worker_samples import WorkerSampleStore
 from localsim.services.auth.iam import Account
 from localsim.services.tpu.calls import CloudPort
 
@@ -15,6 +16,7 @@ COMPUTE = "compute.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 LOGGING = "logging.googleapis.com"
+MONITORING = "monitoring.googleapis.com"
 SECRET_MANAGER = "secretmanager.googleapis.com"
 
 
@@ -27,6 +29,7 @@ class ProjectContext:
     metadata: ProjectMetadata
     secrets: SecretStore
     logs: LogStore
+    samples: WorkerSampleStore
     cloud_port: CloudPort
     now: Callable[[], float]
     """Simulated seconds since the epoch."""

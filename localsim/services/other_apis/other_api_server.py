@@ -15,6 +15,7 @@ from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import http_error
 from localsim.services.other_apis import (
     cloud_logging,
+    cloud_monitoring,
     compute,
     resourcemanager,
     secretmanager,
@@ -32,7 +33,7 @@ from localsim.services.rest.json_messages import parse_json
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 200
-MESSAGE_METHODS = cloud_logging.METHODS
+MESSAGE_METHODS = (*cloud_logging.METHODS, *cloud_monitoring.METHODS)
 """What is answered over gRPC as well."""
 ROWS = (
     *compute.ROWS,

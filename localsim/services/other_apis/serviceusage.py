@@ -16,6 +16,7 @@ TITLES: Mapping[str, str] = {
     "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
     "compute.googleapis.com": "Compute Engine API",
     "logging.googleapis.com": "Cloud Logging API",
+    "monitoring.googleapis.com": "Cloud Monitoring API",
     "secretmanager.googleapis.com": "Secret Manager API",
     "serviceusage.googleapis.com": "Service Usage API",
     "storage.googleapis.com": "Cloud Storage API",

@@ -11,6 +11,7 @@ import contextlib
 import json
 import socket
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -37,12 +38,19 @@ class ChipLockServers:
         """`files` are the paths of the chips on a worker."""
         self._files = files
         self._server = MetricServer()
+        self._holders: weakref.WeakKeyDictionary[Worker, ChipHolders] = weakref.WeakKeyDictionary()
 
     async def open(self, worker: Worker, listening: socket.socket) -> "ChipLockServer":
         """Listen for a worker's programs, which find the server by an environment variable."""
         host, port = listening.getsockname()
         worker.variables[ADDRESS_VARIABLE] = f"{host}:{port}"
-        return ChipLockServer(worker, self._files(worker), self._server, listening)
+        server = ChipLockServer(worker, self._files(worker), self._server, listening)
+        self._holders[worker] = server.holders
+        return server
+
+    def holders(self, worker: Worker) -> ChipHolders | None:
+        """Who holds the chips of a worker; None where its server was never opened."""
+        return self._holders.get(worker)
 
 
 class ChipLockServer:
@@ -54,7 +62,7 @@ class ChipLockServer:
         self._worker = worker
         self._greeting = {"lock": files.lock, "devices": files.devices}
         self._server = server
-        self._holders = ChipHolders(worker.kind, time.monotonic)
+        self.holders = ChipHolders(worker.kind, time.monotonic)
         self._metrics: Acceptor | None = None
         self._metrics_port = 0
         self._changing = asyncio.Lock()
@@ -73,22 +81,22 @@ class ChipLockServer:
             await _send(writer, self._greeting)
             if not _holds(await reader.readline()):
                 return
-            self._holders.begin(holder)
+            self.holders.begin(holder)
             await self._adjust()
             await _send(writer, {"metrics": self._metrics_port})
             while line := await reader.readline():
-                self._holders.tell(holder, read_usage(line))
+                self.holders.tell(holder, read_usage(line))
         except (OSError, ValueError, RecursionError, MalformedUsageError):
             return  # it has gone, or makes no sense
         finally:
             writer.transport.abort()
-            self._holders.end(holder)
+            self.holders.end(holder)
             await asyncio.shield(self._adjust())  # `close` waits for it as well
 
     async def _adjust(self) -> None:
         """Serve metrics while somebody holds the chips, and only then."""
         async with self._changing:
-            if self._holders.are_held == (self._metrics is not None):
+            if self.holders.are_held == (self._metrics is not None):
                 return
             if self._metrics is not None:
                 await self._metrics.close()
@@ -107,7 +115,7 @@ class ChipLockServer:
 
     async def _relay(self, client: socket.socket) -> None:
         """Join a client to the metric server, which is told whose chips it means."""
-        whose = self._worker.hostname, self._holders
+        whose = self._worker.hostname, self.holders
         await self._server.peers.relay(client, self._server.port, whose)
 
 

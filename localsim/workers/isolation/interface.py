@@ -18,6 +18,18 @@ class TerminalPair:
 
 
 @dataclass(frozen=True, slots=True)
+class HostUsage:
+    """What the programs of one worker use."""
+
+    busy_s: float
+    """Seconds that processors have worked for them; it may fall when programs end."""
+    memory_bytes: int
+    received_bytes: int | None = None
+    """Over the worker's own network since its boot; None where it has none of its own."""
+    sent_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A program to start in a session of its own."""
 

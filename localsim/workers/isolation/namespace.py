@@ -17,6 +17,7 @@ from localsim.workers import chips
 from localsim.workers.disk import disk_limit, root_plan, trust
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation import launcher_record, vpc
+from localsim.workers.isolation.interface import HostUsage
 from localsim.workers.isolation.namespace_host import HostNetwork, NamespaceHost, connect_socket
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.isolation.vpc import Channel
@@ -142,6 +143,12 @@ class NamespaceIsolation:
     def is_busy(self, directory: Path) -> bool:
         """Whether any program runs on the slice."""
         return any(host.busy.is_set() for host in self._slices.get(directory, ()))
+
+    async def usage(self, directory: Path) -> list[HostUsage | None]:
+        """What the programs of each worker of the slice use; None for one that has just ended."""
+        asked = [host.usage() for host in self._slices.get(directory, ())]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [each if isinstance(each, HostUsage) else None for each in answers]
 
     async def kill(self, directories: Collection[Path]) -> None:
         """Switch these slices' workers off; what ran in another mode before is ended as well."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localsim.workers import chips
-from localsim.workers.isolation.interface import Command, TerminalPair
+from localsim.workers.isolation.interface import Command, HostUsage, TerminalPair
 from localsim.workers.isolation.vpc import METADATA_ADDRESS, Channel
 
 METADATA_PORT = 80
@@ -119,6 +119,11 @@ class NamespaceHost:
             raise
         self.busy.set()
         return program
+
+    async def usage(self) -> HostUsage:
+        """What its programs use; raises OSError."""
+        reply, _ = await self._channel.ask("usage")
+        return HostUsage(**reply["usage"])
 
     async def freeze(self, *, frozen: bool) -> None:
         """Stop every program where it stands, or let them go on; new ones stand still too."""

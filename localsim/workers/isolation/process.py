@@ -9,13 +9,14 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from localsim.workers import chips, free_ports, processes
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk, slice_id
 from localsim.workers.isolation import process_programs
-from localsim.workers.isolation.interface import Command, NotPossibleError, TerminalPair
+from localsim.workers.isolation.inside import process_usage
+from localsim.workers.isolation.interface import Command, HostUsage, NotPossibleError, TerminalPair
 from localsim.workers.isolation.process_programs import ProcessProgram
 from localsim.workers.metadata_tree import MEGASCALE_PORT, megascale_attributes
 from localsim.workers.processes import MARKER, Process
@@ -73,6 +74,16 @@ class ProcessIsolation:
         """Whether any program runs on the slice."""
         return any(map(slice_processes([directory]), processes.list_processes()))
 
+    async def usage(self, directory: Path) -> list[HostUsage | None]:
+        """What the programs of each worker of the slice use; None where no /proc tells it.
+
+        The network is this machine's, and nobody's own.
+        """
+        if not processes.has_proc():
+            return [None for _ in self._hosts.get(directory, ())]
+        hosts = self._hosts.get(directory, ())
+        return await asyncio.to_thread(_usage, [(host.disk, host.ended_s) for host in hosts])
+
     async def kill(self, directories: Collection[Path]) -> None:
         """End every process on these slices; raises processes.UnkillableError."""
         used = []
@@ -107,7 +118,7 @@ class ProcessHost:
         coordinator_port: Callable[[], int],
         programs: set[ProcessProgram],
     ) -> None:
-        self._disk = disk
+        self.disk = disk
         self._coordinator_port = coordinator_port
         self._environment = dict(environment)
         self._programs = programs
@@ -115,6 +126,8 @@ class ProcessHost:
         self._has_crashed = False
         self.has_started = False
         """Whether it was ever told to start a program."""
+        self.ended_s = 0.0
+        """The processors' seconds of the programs that have ended."""
         (self._metrics_port,) = free_ports.choose_ports(1, ())
 
     @property
@@ -125,13 +138,13 @@ class ProcessHost:
             "JAX_COORDINATOR_PORT": str(self._coordinator_port()),
             "TPU_RUNTIME_METRICS_PORTS": str(self._metrics_port),
             "PYTHONPATH": str(GUEST),
-            "TMPDIR": str(self._disk.temporary),
-            MARKER: self._disk.marker,
+            "TMPDIR": str(self.disk.temporary),
+            MARKER: self.disk.marker,
         }
 
     def home(self, user: str) -> str:  # noqa: ARG002 -- all users share it
         """Return the worker's one home directory."""
-        return str(self._disk.home)
+        return str(self.disk.home)
 
     async def dial(self, host: str, port: int) -> socket.socket:
         """Connect to loopback, nothing else: this machine's network is not the worker's."""
@@ -165,13 +178,18 @@ class ProcessHost:
         if self._has_crashed:
             raise OSError(errno.EHOSTDOWN, "the worker is down")
         self.has_started = True
-        return process_programs.start_program(
+        program = process_programs.start_program(
             command,
             self.environment,
-            self._disk.processes,
+            self.disk.processes,
             self._programs,
             self._freezer.admit,
         )
+        program.on_end = self._add_ended
+        return program
+
+    def _add_ended(self, busy_s: float) -> None:
+        self.ended_s += busy_s
 
     async def freeze(self, *, frozen: bool) -> None:
         """Stop every process of the worker, or let them go on."""
@@ -197,7 +215,7 @@ class ProcessHost:
         """End every process of the worker; raises processes.UnkillableError."""
         self._has_crashed = True
         self.release()
-        await _end(worker_processes(self._disk), self._programs)
+        await _end(worker_processes(self.disk), self._programs)
 
     def release(self) -> None:
         """Freeze and slow its processes no longer."""
@@ -299,6 +317,20 @@ def slice_processes(directories: Collection[Path]) -> ProcessFilter:
 def worker_processes(disk: WorkerDisk) -> ProcessFilter:
     """Return the filter of processes on one worker."""
     return ProcessFilter(lambda marker: marker == disk.marker, list(disk.processes.glob("*-*")))
+
+
+def _usage(workers: Sequence[tuple[WorkerDisk, float]]) -> list[HostUsage | None]:
+    """What runs on each worker uses, by one look at the process table.
+
+    Each comes with the processors' seconds of its programs that have ended.
+    """
+    running = processes.list_processes()
+    found: list[HostUsage | None] = []
+    for disk, ended_s in workers:
+        pids = [str(process.pid) for process in filter(worker_processes(disk), running)]
+        busy_s = ended_s + process_usage.busy_s(pids)
+        found.append(HostUsage(busy_s, process_usage.memory_bytes(pids)))
+    return found
 
 
 async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> None:

@@ -59,6 +59,8 @@ class ProcessProgram:
         self.record = record
         """The file that tells of it while it runs."""
         self._programs = programs
+        self.on_end: Callable[[float], None] = lambda _: None
+        """Gets the processors' seconds of the leader, and of all that it waited for."""
         self._exit = asyncio.create_task(self._reap())
         programs.add(self)
 
@@ -74,7 +76,8 @@ class ProcessProgram:
 
     async def _reap(self) -> int:
         await _exited(self._pid)
-        _, status = os.waitpid(self._pid, 0)
+        _, status, used = os.wait4(self._pid, 0)
+        self.on_end(used.ru_utime + used.ru_stime)
         self.record.unlink(missing_ok=True)
         self._programs.discard(self)
         return os.waitstatus_to_exitcode(status)

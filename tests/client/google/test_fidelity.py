@@ -26,6 +26,7 @@ NEIGHBOURS = (
     "cloudresourcemanager.",
     "secretmanager.",
     "logging.",
+    "monitoring.",
 )
 KINDS = ("faithful", "simplified", "absent")
 EVIDENCE = ("observed", "documented", "assumed")

@@ -41,6 +41,7 @@ def test_a_context_is_data_and_nothing_in_it_says_what_kind_of_cloud_it_is():
         "dialer",
         "serviceusage_endpoint",
         "compute_endpoint",
+        "monitoring_endpoint",
         "network",
         "subnetwork",
         "internal_ips",

@@ -160,6 +160,7 @@ def context_of(line: Mapping[str, Any]) -> Context:
         dialer=line["vpc"],
         serviceusage_endpoint=line["serviceusage"],
         compute_endpoint=line["compute"],
+        monitoring_endpoint=line["monitoring"],
     )
 
 
@@ -208,6 +209,7 @@ def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{line['cloudresourcemanager']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{line['secretmanager']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{line['logging']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{line['monitoring']}/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": line["project"],
         "CLOUDSDK_COMPUTE_ZONE": line["zone"],

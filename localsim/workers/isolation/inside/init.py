@@ -8,7 +8,14 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from localsim.workers.isolation.inside import full_disk, kernel, root, socket_messages, users
+from localsim.workers.isolation.inside import (
+    full_disk,
+    kernel,
+    process_usage,
+    root,
+    socket_messages,
+    users,
+)
 from localsim.workers.isolation.inside.commands import BACKLOG, RESET_SIGNALS, CommandServer
 from localsim.workers.isolation.inside.netlink import Netlink
 
@@ -139,6 +146,17 @@ class _InitProcess(CommandServer):
     def do_settle(self) -> None:
         """Take deletions to the disk while it is full."""
         full_disk.settle()
+
+    def do_usage(self) -> None:
+        """Answer with what the programs of the worker use."""
+        pids = process_usage.process_ids()
+        received, sent = process_usage.network_bytes()
+        self._reply["usage"] = {
+            "busy_s": process_usage.busy_s(pids),
+            "memory_bytes": process_usage.memory_bytes(pids),
+            "received_bytes": received,
+            "sent_bytes": sent,
+        }
 
     def do_listen(self, address: str, port: int) -> list[int]:
         """Return a listening socket of the worker."""

@@ -54,6 +54,7 @@ def test_up_prints_one_line_of_endpoints_and_again_the_same(running):
         "cloudresourcemanager",
         "secretmanager",
         "logging",
+        "monitoring",
         "oauth2",
         "vpc",
         "control",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.model.filters import matcher, ordering, select_items
+from localsim.cloud.model.filters import FilterFields, matcher, ordering, select_items
 
 FIELDS = {"type", "name"}
 V5E = {"type": "v5litepod-16", "name": "projects/p/locations/z/acceleratorTypes/v5litepod-16"}
@@ -137,3 +137,44 @@ def test_selected_filters_and_sorts():
     fields = {"name": str, "size": lambda text: str(len(text))}
     assert select_items(["bb", "a", "ccc"], fields, "size!=1", "") == ("bb", "ccc")
     assert select_items(["bb", "a", "ccc"], fields, "", "size desc") == ("ccc", "bb", "a")
+
+
+TEXT_FUNCTIONS = FilterFields(FIELDS, has_functions=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "v5e", "v4"),
+    [
+        ('type = starts_with("v5")', True, False),
+        ('type = ends_with("-8") AND name = has_substring("zones")', False, False),
+        ('type = one_of("v4-8", "v5litepod-16")', True, True),
+        ('type != one_of("v4-8","v3-8")', True, False),
+        ('NOT type = starts_with("v5") OR type = ends_with("16")', True, True),
+        ("type = starts_with", False, False),  # a word, as nothing follows
+    ],
+)
+def test_functions_of_text_where_they_are_on(text, v5e, v4):
+    matches = matcher(text, TEXT_FUNCTIONS)
+    assert (matches(V5E), matches(V4)) == (v5e, v4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'type = like("v5")',
+        'type : starts_with("v5")',
+        'type = starts_with("v5", "v4")',
+        "type = starts_with()",
+        'type = one_of("v5",)',
+        'type = one_of("v5"',
+    ],
+)
+def test_functions_that_make_no_sense_are_refused(text):
+    with pytest.raises(CloudError) as refused:
+        matcher(text, TEXT_FUNCTIONS)
+    assert refused.value.code == Code.INVALID_ARGUMENT
+
+
+def test_where_functions_are_off_a_parenthesis_is_none():
+    with pytest.raises(CloudError):
+        matcher('type = starts_with("v5")', FIELDS)
