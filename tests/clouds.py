@@ -86,6 +86,7 @@ class Runner:
 
     home: Path
     sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.time
 
     def __call__(self, *argv: str, stdin: str = "", environ: dict | None = None) -> Result:
         out, err = io.StringIO(), io.StringIO()
@@ -95,5 +96,6 @@ class Runner:
             err=err,
             environ={"TPUCTL_HOME": str(self.home), **(environ or {})},
             sleep=self.sleep,
+            now=self.now,
         )
         return Result(main(argv, runtime), out.getvalue(), err.getvalue())

@@ -15,7 +15,7 @@ _JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keep
 
 @dataclass(frozen=True)
 class CallPolicy:
-    """A call of the Cloud TPU API: at most `attempts` of at most `attempt_s` seconds each."""
+    """A call of an API that is no transfer: at most `attempts` of at most `attempt_s` seconds."""
 
     attempt_s: float
     attempts: int
@@ -44,6 +44,8 @@ TPU_READ = CallPolicy(attempt_s=20.0, attempts=5)
 TPU_REPEATABLE_CHANGE = CallPolicy(attempt_s=30.0, attempts=5)
 TPU_DELETION = CallPolicy(attempt_s=30.0, attempts=5, gone_is_done=True)
 TPU_CHANGE_ONCE = CallPolicy(attempt_s=30.0, attempts=1)
+
+MONITORING_READ = CallPolicy(attempt_s=REST_TIMEOUT_S, attempts=5)
 
 STORAGE_READ = TransferPolicy(silence_s=30.0, deadline_s=120.0)
 STORAGE_WRITE = TransferPolicy(silence_s=60.0, deadline_s=300.0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -11,7 +11,11 @@ from tpuctl.api.credentials import Tokens, tokens
 from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.tpu import TpuApi
-from tpuctl.config import GOOGLE_COMPUTE, GOOGLE_TPU, GOOGLE_TPU_REST, Context
+from tpuctl.config import GOOGLE_COMPUTE, GOOGLE_MONITORING, GOOGLE_TPU, GOOGLE_TPU_REST, Context
+from tpuctl.errors import PreconditionError
+
+if TYPE_CHECKING:
+    from tpuctl.api.monitoring import MonitoringApi
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
@@ -36,6 +40,22 @@ def tpu_api(context: Context) -> TpuApi:
 def service_usage_api(context: Context) -> RestApi:
     """Service Usage; raises CredentialsError without touching the network."""
     return RestApi(context.serviceusage_endpoint, authorized_session(tokens(context)))
+
+
+def monitoring_api(context: Context) -> "MonitoringApi":
+    """Cloud Monitoring; raises CredentialsError without touching the network.
+
+    Raises PreconditionError where it belongs to another cloud than the nodes.
+    """
+    from tpuctl.api.monitoring import MonitoringApi  # for one option of two commands
+
+    if (context.monitoring_endpoint == GOOGLE_MONITORING) != (context.tpu_endpoint == GOOGLE_TPU):
+        raise PreconditionError(
+            f"context {context.name!r} has its nodes and Cloud Monitoring in different clouds",
+            hint=f"set monitoring_endpoint of context {context.name!r} in config.yaml",
+        )
+    rest = RestApi(context.monitoring_endpoint, authorized_session(tokens(context)))
+    return MonitoringApi(rest, context.project)
 
 
 def address_quota_reader(context: Context) -> AddressReader | None:

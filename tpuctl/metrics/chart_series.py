@@ -117,18 +117,19 @@ OF_HOST: Mapping[str, tuple[str, Metric]] = {
 """Title -> unit and value; between the two comes what the program prints."""
 
 
-def charts(series: Sequence[WorkerSamples]) -> Charts:
-    """A chart for each metric that some sample has."""
+def charts(series: Sequence[WorkerSamples], silent_s: float = SILENT_S) -> Charts:
+    """A chart for each metric that some sample has; lines have gaps of more than `silent_s`."""
     told = [each for each in series if each.samples]
     if not told:
         return Charts((), ())
-    return _drawn(told, {**OF_CHIPS, **_printed(told), **OF_HOST})
+    return _drawn(told, {**OF_CHIPS, **_printed(told), **OF_HOST}, silent_s)
 
 
-def named_charts(series: Sequence[WorkerSamples]) -> Charts:
+def named_charts(series: Sequence[WorkerSamples], silent_s: float = SILENT_S) -> Charts:
     """A chart for each metric of the samples by its own name; of a chip the mean of all devices."""
     told = [each for each in series if each.samples]
-    return _drawn(told, {name: ("", _mean(name)) for name in sorted(_names(told))[:MOST_NAMED]})
+    metrics = {name: ("", _mean(name)) for name in sorted(_names(told))[:MOST_NAMED]}
+    return _drawn(told, metrics, silent_s)
 
 
 def _names(told: Sequence[WorkerSamples]) -> set[str]:
@@ -140,7 +141,9 @@ def _names(told: Sequence[WorkerSamples]) -> set[str]:
     return {name.partition("/")[0] for name in names}
 
 
-def _drawn(told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metric]]) -> Charts:
+def _drawn(
+    told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metric]], silent_s: float
+) -> Charts:
     if not metrics:
         return Charts((), ())
     count = min(MOST_LINES, max(map(len, _by_attempt(told).values())))
@@ -154,7 +157,7 @@ def _drawn(told: Sequence[WorkerSamples], metrics: Mapping[str, tuple[str, Metri
         Chart(title, unit, lines)
         for title, (unit, metric) in metrics.items()
         if not names.isdisjoint(metric.names)
-        and (lines := list(_lines(told, metric, begin_s, step_s)))
+        and (lines := list(_lines(told, metric, begin_s, step_s, silent_s)))
     ]
     return Charts([round(begin_s + index * step_s, 1) for index in range(cells)], found)
 
@@ -175,12 +178,12 @@ def _by_attempt(series: Sequence[WorkerSamples]) -> dict[int, list[WorkerSamples
 
 
 def _lines(
-    series: Sequence[WorkerSamples], metric: Metric, begin_s: float, step_s: float
+    series: Sequence[WorkerSamples], metric: Metric, begin_s: float, step_s: float, silent_s: float
 ) -> Iterator[Line]:
     """The lines of a metric, each attempt by itself."""
     for attempt, workers in _by_attempt(series).items():
         lines = [
-            Line(attempt, f"worker {each.worker_id}", *_on_grid(values, begin_s, step_s))
+            Line(attempt, f"worker {each.worker_id}", *_on_grid(values, begin_s, step_s, silent_s))
             for each in workers
             if (values := _values(each, metric))
         ]
@@ -196,7 +199,7 @@ def _values(source: WorkerSamples, metric: Metric) -> list[tuple[float, float]]:
 
 
 def _on_grid(
-    values: Sequence[tuple[float, float]], begin_s: float, step_s: float
+    values: Sequence[tuple[float, float]], begin_s: float, step_s: float, silent_s: float
 ) -> tuple[int, Values, list[int]]:
     """The first cell of the grid that has a value, the mean of each from there on, and the gaps."""
     cells: dict[int, list[float]] = {}
@@ -204,7 +207,7 @@ def _on_grid(
     before_s = values[0][0]
     for time_s, value in values:
         index = int((time_s - begin_s) / step_s)
-        if time_s - before_s > SILENT_S:
+        if time_s - before_s > silent_s:
             gaps |= set(range(int((before_s - begin_s) / step_s) + 1, index))
         cells.setdefault(index, []).append(value)
         before_s = time_s

@@ -19,6 +19,8 @@ class ChipState(StrEnum):
     FREE = "free"
     SILENT = "silent"
     """The worker has not told anything for too long."""
+    UNKNOWN = "unknown"
+    """The sample has nothing of the chips."""
 
 
 class ChipUse(NamedTuple):
@@ -39,4 +41,7 @@ def chip_use(sample: Sample, now_s: float, silent_after_s: float) -> ChipUse:
     busy = device_values(sample, DUTY_CYCLE)
     if busy:
         return ChipUse(ChipState.LOADED, sum(busy) / len(busy))
-    return ChipUse(ChipState.HELD if sample.values.get(HELD) else ChipState.FREE)
+    held = sample.values.get(HELD)
+    if held is None:
+        return ChipUse(ChipState.UNKNOWN)
+    return ChipUse(ChipState.HELD if held else ChipState.FREE)

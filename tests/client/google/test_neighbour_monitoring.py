@@ -1,10 +1,10 @@
-"""Cloud Monitoring's sliver: Google's client reads what workers use, by gRPC, and so does REST."""
+"""Cloud Monitoring's sliver: Google's client and tpuctl read what workers use."""
 
 import contextlib
 import json
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 import pytest
@@ -12,9 +12,13 @@ import requests
 from clouds import Runner
 from google.api.metric_pb2 import MetricDescriptor
 
+from client.cli.job.job_records import attempt, job, put, store_of
 from client.cli.node.four_workers import on_workers, slice_of_four
 from localsim.services.other_apis import monitoring_messages
 from localsim.services.worker.tpu_metrics import MESSAGES, SERVICE
+from tpuctl import network_policy
+from tpuctl.models.job import AttemptState, JobState
+from tpuctl.operations.local import local_cloud
 
 v3 = pytest.importorskip("google.cloud.monitoring_v3")
 
@@ -352,3 +356,145 @@ def test_what_is_not_served_is_refused_by_its_name(rest, query, status, words):
 def test_another_project_is_refused(rest, google):
     assert rest({**END, **MEMORY_ALONE}, "/v3/projects/other/timeSeries")[0] == 403
     assert rest({}, f"/v3/{PROJECT}/timeSeries:query")[0] == 501
+
+
+# tpuctl
+
+
+@pytest.fixture(scope="module")
+def tpuctl(measured):
+    """`tpuctl(*argv)` whose wall clock is the simulated one."""
+    return replace(measured.tpuctl, now=lambda: measured.now_s)
+
+
+MONITORED = ("node", "metrics", "n1", "--source", "cloud-monitoring")
+NOTE = "Cloud Monitoring: one figure a minute, up to 4 minutes old\n"
+
+
+def test_tpuctl_shows_the_newest_figures_of_every_worker_without_asking_one(tpuctl):
+    shown = tpuctl(*MONITORED, "-o", "json")
+    assert (shown.code, shown.err) == (0, NOTE)
+    assert [(row["attempt"], row["worker"]) for row in shown.json] == [(0, n) for n in range(4)]
+    newest = shown.json[0]
+    assert {name.partition(".")[0] for name in newest["values"]} == {"host"}  # no program by then
+    table = tpuctl(*MONITORED, "--worker", "1-2")
+    assert [line.split("\t")[:2] for line in table.out.splitlines()] == [
+        ["1", "not told"],
+        ["2", "not told"],
+    ]
+
+
+def test_chips_have_figures_for_the_time_in_which_a_program_held_them(tpuctl, measured):
+    shown = tpuctl(*MONITORED, "--since", "1h", "--metric", "duty_*,hbm_used*", "-o", "json").json
+    assert {row["worker"] for row in shown} == {0}
+    assert [row["time_s"] - measured.first_s for row in shown] == [60, 120]
+    assert [row["values"] for row in shown] == [
+        {
+            **{f"chip.duty_cycle_percent/{chip}": busy for chip in range(4)},
+            **{f"chip.hbm_used_bytes/{chip}": float(GIB) for chip in range(4)},
+        }
+        for busy in (50.0, 25.0)
+    ]
+    ranges = tpuctl(*MONITORED, "--since", "1h", "--metric", "duty_cycle_percent", "-o", "csv")
+    assert ranges.out.splitlines()[1] == (
+        f"0,0,{measured.first_s + 60:.3f},chip.duty_cycle_percent/0,50"
+    )
+
+
+def test_tpuctl_shows_busy_chips_while_the_program_runs(measured):
+    """As of the minute at which the second sample was the newest that was seen."""
+    then = replace(measured.tpuctl, now=lambda: measured.first_s + 125.0)
+    shown = then(*MONITORED)
+    first = shown.out.splitlines()[0].split("\t")
+    assert first[:3] == ["0", "busy 25 %", "4.0 GiB of 63.0 GiB"]
+    assert first[3].endswith(" %")
+
+
+def test_without_figures_one_line_says_when_there_will_be_some(measured):
+    early = replace(measured.tpuctl, now=lambda: measured.first_s - 50.0)
+    shown = early(*MONITORED)
+    assert (shown.code, shown.out) == (40, "")
+    assert shown.err == (
+        "error: Cloud Monitoring has no figures of node 'n1' of this time\n"
+        "hint: they come 4 minutes after it is READY; look: tpuctl node describe n1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (("node", "metrics", "n9", "--source", "cloud-monitoring"), 10, "node 'n9'"),
+        ((*MONITORED, "--worker", "7"), 2, "has no worker 7"),
+        ((*MONITORED[:4], "stackdriver"), 2, "stackdriver"),
+        (("job", "metrics", "nobody", "--source", "cloud-monitoring"), 10, "job 'nobody'"),
+    ],
+)
+def test_what_is_typed_wrong_is_one_line_and_a_hint(tpuctl, argv, code, words):
+    shown = tpuctl(*argv)
+    assert (shown.code, shown.out) == (code, "")
+    assert words in shown.err
+    assert shown.err.count("\n") <= 2
+
+
+def test_a_service_that_is_down_is_one_line(tpuctl, manual_cloud, monkeypatch):
+    line = {**manual_cloud.line, "monitoring": "http://127.0.0.1:9"}
+    monkeypatch.setattr(local_cloud, "endpoint_line", lambda home, name: line)
+    monkeypatch.setattr(network_policy, "LONGEST_PAUSE_S", 0.0)
+    shown = tpuctl(*MONITORED)
+    assert (shown.code, shown.err) == (
+        40,
+        "error: Cloud Monitoring cannot be read: 127.0.0.1 cannot be reached: Connection refused\n"
+        "hint: run it again in a minute\n",
+    )
+
+
+def test_a_worker_that_cannot_be_reached_is_measured_by_cloud_monitoring(tpuctl, manual_cloud):
+    manual_cloud.control.add_fault("worker n1/3: refuses ssh")
+    try:
+        unreachable = tpuctl("node", "metrics", "n1", "--worker", "3")
+    finally:
+        manual_cloud.control.clear_faults()
+    assert unreachable.code == 40
+    assert unreachable.err.endswith("; or run: tpuctl node metrics n1 --source cloud-monitoring\n")
+    assert tpuctl(*MONITORED, "--worker", "3").out.startswith("3\t")
+
+
+@pytest.fixture(scope="module")
+def two_attempts(tpuctl, measured):
+    """A job whose first attempt was on the node before it was made anew, as far as its id says."""
+    node_id = int(tpuctl("node", "describe", "n1", "-o", "json").json["id"])
+    first_s = measured.first_s
+    gone = attempt(1, node="n1", worker_count=4, ready_s=first_s - 1.0, ended_s=first_s + 70.0)
+    runs = attempt(
+        2, node="n1", worker_count=4, node_ids=(node_id,), state=AttemptState.RUNNING,
+        ready_s=first_s + 80.0, ended_s=None, deleted_s=None, outcome=None,
+    )  # fmt: skip
+    put(store_of(tpuctl.home), job(state=JobState.RUNNING, attempts=(gone, runs)))
+
+
+def test_a_job_has_the_figures_of_its_attempts_by_their_times(tpuctl, measured, two_attempts):
+    monitored = ("job", "metrics", "digits", "--source", "cloud-monitoring", "--worker", "0")
+    shown = tpuctl(*monitored, "-o", "json")
+    assert shown.code == 0
+    seconds = {
+        number: [row["time_s"] - measured.first_s for row in shown.json if row["attempt"] == number]
+        for number in (1, 2)
+    }
+    assert seconds[1] == [0, 60]
+    assert seconds[2][:2] == [120, 180]
+    busy = [row for row in shown.json if "chip.duty_cycle_percent/0" in row["values"]]
+    assert [(row["attempt"], row["time_s"] - measured.first_s) for row in busy] == [(2, 120)]
+    assert shown.err == NOTE + (
+        "warning: attempt 1: its slice is gone, and Cloud Monitoring names no chips of a slice "
+        "that is\n"
+    )
+
+
+def test_a_picture_is_drawn_of_a_job_by_cloud_monitoring(tpuctl, two_attempts, tmp_path):
+    pytest.importorskip("matplotlib", reason="a plot needs matplotlib")
+    path = tmp_path / "job.svg"
+    drawn = tpuctl(
+        *("job", "metrics", "digits", "--source", "cloud-monitoring"), "--plot", str(path)
+    )
+    assert (drawn.code, drawn.out) == (0, f"file  {path}\n")
+    assert "Processors of the host (%)" in path.read_text()

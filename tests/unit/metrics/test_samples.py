@@ -57,6 +57,7 @@ def test_devices_are_in_the_order_of_their_numbers():
         ({"chip.duty_cycle_percent/0": 0.0}, 105.0, ChipUse(ChipState.LOADED, 0.0)),
         ({"chip.held": 1.0}, 105.0, ChipUse(ChipState.HELD)),
         ({"chip.held": 0.0}, 105.0, ChipUse(ChipState.FREE)),
+        ({"host.cpu_percent": 5.0}, 105.0, ChipUse(ChipState.UNKNOWN)),
         ({"chip.duty_cycle_percent/0": 80.0}, 112.0, ChipUse(ChipState.SILENT, silent_s=12.0)),
     ],
 )  # fmt: skip

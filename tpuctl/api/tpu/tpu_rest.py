@@ -109,23 +109,27 @@ class TpuRest:
         self, policy: CallPolicy, verb: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         reply = retry.call_with_retries(
-            lambda _: self._attempt(verb, path, body),
+            lambda _: send_json(self.api, verb, path, body),
             policy,
             sleep=self.sleep,
             random=self.random,
         )
         return reply or {}
 
-    def _attempt(self, verb: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        try:
-            reply = self.api.request(verb, path, body)
-        except OSError as error:  # what requests raises when there is no answer
-            lost = StatusCode.UNAVAILABLE
-            message = str(error) or type(error).__name__
-            raise HttpError(lost, Status(lost.value[0], message)) from error
-        if reply.status >= FIRST_ERROR_STATUS:
-            raise refusal(reply.status, reply.document, reply.retry_after)
-        return reply.document
+
+def send_json(
+    api: RestApi, verb: str, path: str, body: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """One attempt of a call; its JSON reply. Raises HttpError, and what tokens raise."""
+    try:
+        reply = api.request(verb, path, body)
+    except OSError as error:  # what requests raises when there is no answer
+        lost = StatusCode.UNAVAILABLE
+        message = str(error) or type(error).__name__
+        raise HttpError(lost, Status(lost.value[0], message)) from error
+    if reply.status >= FIRST_ERROR_STATUS:
+        raise refusal(reply.status, reply.document, reply.retry_after)
+    return reply.document
 
 
 def _operation(document: Mapping[str, Any]) -> Operation:

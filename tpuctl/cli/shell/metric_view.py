@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -12,6 +13,8 @@ import typer
 from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import Columns, Output, age, attributes
 from tpuctl.cli.shell.parsing import items
+from tpuctl.metrics import monitored_samples
+from tpuctl.metrics.chart_series import SILENT_S
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
 from tpuctl.models.duration import parse_duration
@@ -38,6 +41,23 @@ Plot = Annotated[
         metavar="FILE", help="Draw one picture instead, a .png or a .svg; it needs matplotlib."
     ),
 ]
+
+
+class MetricSource(StrEnum):
+    """Who tells what was measured on workers."""
+
+    AGENT = "agent"
+    CLOUD_MONITORING = "cloud-monitoring"
+
+
+Source = Annotated[
+    MetricSource,
+    typer.Option(
+        metavar="SOURCE",
+        help="agent: what tpuctl measures on the workers; cloud-monitoring: what Google does, "
+        "every minute, for workers that cannot be reached as well.",
+    ),
+]
 CSV_COLUMNS = ("attempt", "worker", "time_s", "metric", "value")
 USED_OF = {
     "hbm": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),
@@ -50,6 +70,7 @@ STATES = {
     ChipState.HELD: "held, no program loaded",
     ChipState.FREE: "free",
     ChipState.SILENT: "no answer since {silent}",
+    ChipState.UNKNOWN: "not told",
 }
 
 
@@ -108,14 +129,27 @@ RANGES: Columns[MetricRange] = {
 }
 
 
+def silent_after_s(source: MetricSource) -> float:
+    """After how many seconds without a sample a worker is silent, by who measures it."""
+    is_monitored = source is MetricSource.CLOUD_MONITORING
+    return monitored_samples.SILENT_S if is_monitored else SILENT_S
+
+
+def note_source(output: Output, source: MetricSource) -> None:
+    """Say how old the figures may be, where they are not the newest."""
+    if source is MetricSource.CLOUD_MONITORING:
+        minutes = monitored_samples.LATEST_S / 60
+        output.note(f"Cloud Monitoring: one figure a minute, up to {minutes:.0f} minutes old")
+
+
 def show_samples(
     output: Output,
     series: Sequence[WorkerSamples],
     names: str | None,
     *,
     now_s: float,
-    silent_after_s: float,
     title: str,
+    source: MetricSource = MetricSource.AGENT,
 ) -> None:
     """Print samples as the format wants them; `names` are the metrics of `--metric`."""
     chosen = list(choose(series, patterns=items(names)))
@@ -128,7 +162,7 @@ def show_samples(
     elif names:
         output.items([_range(*each) for each in _values(chosen)], RANGES, title=title)
     else:
-        output.items(newest_samples(chosen, now_s, silent_after_s), NEWEST, title=title)
+        output.items(newest_samples(chosen, now_s, silent_after_s(source)), NEWEST, title=title)
 
 
 def show_plot(
@@ -139,12 +173,15 @@ def show_plot(
     *,
     title: str,
     job: JobRecord | None = None,
+    source: MetricSource = MetricSource.AGENT,
 ) -> None:
     """Draw samples into a file and print its name; a file is not written without any of them."""
     from tpuctl.operations.metrics.plot import plot_samples
 
     patterns = items(names)
-    if plot_samples(path, title, series, patterns, job):
+    is_monitored = source is MetricSource.CLOUD_MONITORING
+    gap_s = monitored_samples.GAP_S if is_monitored else SILENT_S
+    if plot_samples(path, title, series, patterns, job, gap_s):
         output.item(path, {"file": str})
     elif _has_samples(series):
         output.note(f"nothing that was measured has a name like {names}")

@@ -17,6 +17,7 @@ from tpuctl.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from tpuctl.api.compute import AddressReader
+    from tpuctl.api.monitoring import MonitoringApi
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.cli.shell.slice_options import RequestFlags
@@ -105,6 +106,13 @@ class Runtime:
         return address_quota_reader(self.context)
 
     @cached_property
+    def monitoring(self) -> "MonitoringApi":
+        """Cloud Monitoring, where the project's workers are measured."""
+        from tpuctl.api.connect import monitoring_api
+
+        return monitoring_api(self.context)
+
+    @cached_property
     def access(self) -> "Access":
         """This user's SSH key and the dialer to the workers."""
         from tpuctl.api.ssh.keys import load_access
@@ -179,7 +187,7 @@ class Runtime:
 
     def close(self) -> None:
         """Close the clients that were used."""
-        for name in ("tpu", "storage_session", "checksums"):
+        for name in ("tpu", "monitoring", "storage_session", "checksums"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

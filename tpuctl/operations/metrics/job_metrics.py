@@ -15,10 +15,12 @@ from tpuctl.metrics.stored_samples import read_stored
 from tpuctl.models.job import AttemptState, JobRecord
 from tpuctl.models.operation import CommandResult
 from tpuctl.operations.jobs import queries
+from tpuctl.operations.metrics.monitored import monitored_job
 from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
 from tpuctl.operations.workers import targets
 
 if TYPE_CHECKING:
+    from tpuctl.api.monitoring import MonitoringApi
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.operations.jobs.events import JobRuntime
@@ -47,6 +49,15 @@ def job_metrics(runtime: JobRuntime, access: Access, name: str, since_s: float =
     if job.attempt is not None and job.attempt.state in RUNNING:
         live, lost = _live_samples(runtime, access, job)
         series, missing = merge([*series, *live]), [*missing, *lost]
+    return JobMetrics(job, series, missing)
+
+
+def monitored_metrics(
+    runtime: JobRuntime, monitoring: MonitoringApi, name: str, since_s: float = 0.0
+) -> JobMetrics:
+    """The samples of a job that Cloud Monitoring has. Raises NotFoundError and what it raises."""
+    job = queries.find_job(runtime, name)
+    series, missing = monitored_job(monitoring, runtime.tpu, job, runtime.now(), since_s)
     return JobMetrics(job, series, missing)
 
 

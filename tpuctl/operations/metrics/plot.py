@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tpuctl.metrics.chart_series import charts, named_charts
+from tpuctl.metrics.chart_series import SILENT_S, charts, named_charts
 from tpuctl.metrics.exporters.metric_plot import AttemptMark, write_plot
 from tpuctl.metrics.samples import WorkerSamples, choose
 from tpuctl.models.job import AttemptOutcome, JobRecord
@@ -15,12 +15,16 @@ def plot_samples(
     series: Sequence[WorkerSamples],
     patterns: Sequence[str],
     job: JobRecord | None = None,
+    silent_s: float = SILENT_S,
 ) -> int:
     """Draw the metrics that a pattern names, or what everybody looks at; return how many charts.
 
-    Without any nothing is written.
+    Without any nothing is written. Lines are broken where nothing was told for `silent_s`.
     """
-    drawn = named_charts(list(choose(series, patterns=patterns))) if patterns else charts(series)
+    if patterns:
+        drawn = named_charts(list(choose(series, patterns=patterns)), silent_s)
+    else:
+        drawn = charts(series, silent_s)
     if drawn.charts:
         write_plot(path, title, drawn, [] if job is None else _marks(job))
     return len(drawn.charts)

@@ -99,7 +99,7 @@ def translate_errors(subject: str) -> Iterator[None]:
             raise
         text = error.strerror if kind is LocalIOError and isinstance(error, OSError) else None
         hint = _CREATE_HINT if str(error) == _NO_BUCKET else _HINTS.get(kind)
-        text = text or _lost_connection(error) or _first_line(error)
+        text = text or lost_connection(error) or _first_line(error)
         raise kind(f"{subject}: {text}", hint=hint) from error
 
 
@@ -121,7 +121,7 @@ def _server_message(response: requests.Response) -> str:
         return f"{response.status_code} {response.reason or 'without a reason'}"
 
 
-def _lost_connection(error: Exception) -> str | None:
+def lost_connection(error: Exception) -> str | None:
     """Which host was not reached, or went silent, and why; None of any other error."""
     if not isinstance(error, requests.RequestException) or error.request is None:
         return None
