@@ -46,6 +46,11 @@ class Result:
     err: str
 
     @property
+    def rows(self) -> list[list[str]]:
+        """The cells of a table that went to a pipe, without its headings."""
+        return [line.split("\t") for line in self.out.splitlines()[1:]]
+
+    @property
     def json(self) -> object:
         return json.loads(self.out)
 

@@ -13,8 +13,9 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit, TyperException
 
 from tpuctl import __version__
-from tpuctl.cli.shell.options import load_command, shared_options
+from tpuctl.cli.shell.options import Verb, load_command, shared_options
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
 INTERRUPTED = 130
@@ -52,6 +53,8 @@ COMMANDS = {
         "See the whole story happen on this machine.",
     ),
 }
+LISTS = frozenset({"history"})
+"""Commands without a noun whose result is a list."""
 ALIASES = {"qr": "queued-resource"}
 GCLOUD_OPTION_HINTS = {
     "--command": "write it at the end: tpuctl node exec NAME -- COMMAND [ARG]...",
@@ -94,7 +97,8 @@ class LazyGroup(TyperGroup):
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
         if args and args[0] in COMMANDS:
             place, _ = COMMANDS[args[0]]
-            self.commands[args[0]] = load_command(args[0], place)
+            kind = ListVerb if args[0] in LISTS else Verb
+            self.commands[args[0]] = load_command(args[0], place, kind)
         return super().resolve_command(ctx, args)
 
 

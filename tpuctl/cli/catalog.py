@@ -10,6 +10,8 @@ from tpuctl import catalog
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import Usd, attributes, entries
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 
@@ -21,19 +23,23 @@ Generation = Annotated[
 Type = Annotated[
     str | None, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="Only this type.")
 ]
-TYPES = attributes("name", "generation", "chips", "topology", "workers", "chips_per_worker")
+TYPES = Listing(
+    attributes("name", "generation", "chips", "topology", "workers", "chips_per_worker"),
+    least=("chips_per_worker", "generation"),
+)
 ZONES = entries("zone", "generations")
 RUNTIMES = entries("version", "generation", "default")
-PRICES = {
+PRICE_KEYS = {
     **entries("accelerator_type", "zone", "provisioning"),
     "usd_per_hour": lambda row: Usd(row[3].usd_per_hour),
     "usd_per_chip_hour": lambda row: Usd(row[3].usd_per_chip_hour),
     "as_of": lambda row: row[3].as_of,
     "source": lambda row: row[3].source,
 }
+PRICES = Listing(PRICE_KEYS, least=("source", "as_of", "usd/chip/h"))
 
 
-@app.verb("types")
+@app.verb("types", ListVerb)
 def types(runtime: Runtime, generation: Generation = None) -> None:
     """List accelerator types; --zone shows what a zone has."""
     zone = runtime.shared.zone
@@ -42,7 +48,7 @@ def types(runtime: Runtime, generation: Generation = None) -> None:
     runtime.output.items(kinds, TYPES)
 
 
-@app.verb("zones")
+@app.verb("zones", ListVerb)
 def zones(runtime: Runtime, accelerator_type: Type = None) -> None:
     """List zones, and the generations each one has."""
     with _explain_unknown_names():
@@ -54,7 +60,7 @@ def zones(runtime: Runtime, accelerator_type: Type = None) -> None:
     runtime.output.items(rows, ZONES)
 
 
-@app.verb("runtimes")
+@app.verb("runtimes", ListVerb)
 def runtimes(runtime: Runtime, generation: Generation = None) -> None:
     """List runtime versions by generation, and the one that tpuctl chooses."""
     with _explain_unknown_names():
@@ -67,7 +73,7 @@ def runtimes(runtime: Runtime, generation: Generation = None) -> None:
     runtime.output.items(rows, RUNTIMES)
 
 
-@app.verb("prices")
+@app.verb("prices", ListVerb)
 def prices(runtime: Runtime, accelerator_type: Type = None, generation: Generation = None) -> None:
     """List public prices by type and zone, each with its date; --zone narrows."""
     with _explain_unknown_names():

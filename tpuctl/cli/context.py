@@ -10,6 +10,7 @@ from tpuctl import config
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
@@ -23,7 +24,7 @@ COLUMNS = {key: itemgetter(key) for key in ("name", "current", "project", "zone"
 SETTING_COLUMNS = entries("setting", "value", "source")
 
 
-@app.verb("list")
+@app.verb("list", ListVerb)
 def list_contexts(runtime: Runtime) -> None:
     """List contexts; the built-in `local` is always there."""
     current = runtime.context_name.value

@@ -1,6 +1,6 @@
 """`tpuctl history`: who ran what here, and how it ended."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from shlex import quote
 from typing import Annotated
@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import Columns, age, attributes, moments, usd_of
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import queries
 from tpuctl.operations.slices import spending
 
 LIMIT = 50
-COMMAND_CHARS = 40
-WIDE_ONLY = ("tries", "hours", "command")
 
 
 def history(
@@ -25,9 +23,6 @@ def history(
     owner: Annotated[
         str | None, typer.Option(metavar="OWNER", help="Only jobs of USER@HOST, or of USER.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="At most so many, the newest.")
-    ] = LIMIT,
 ) -> None:
     """Who ran what here: every job of the context's bucket, the newest first.
 
@@ -37,14 +32,13 @@ def history(
     output = runtime.output
     now_s = runtime.now()
     if runtime.has_no_local_state():
-        output.items([], columns(now_s))
+        output.items([], _listing(now_s))
         return
     jobs = job_notices.result_of(runtime, queries.list_jobs(runtime))
     chosen = [job for job in jobs if owner is None or is_owned_by(job, owner)]
-    shown = columns(now_s)
-    if output.is_screen:
-        shown = fitting_columns(table_columns(now_s), WIDE_ONLY)
-    output.items(chosen[:limit], shown, title=f"history of {runtime.context.name}")
+    limit = LIMIT if output.list_flags.limit is None else output.list_flags.limit
+    output.list_flags.limit = limit
+    output.items(chosen, _listing(now_s), title=f"history of {runtime.context.name}")
     if len(chosen) > limit:
         of = f" --owner {quote(owner)}" if owner else ""
         more = f"tpuctl history --limit {len(chosen)}{of}"
@@ -77,20 +71,19 @@ def columns(now_s: float) -> Columns[JobRecord]:
     }
 
 
-def table_columns(now_s: float) -> Columns[JobRecord]:
-    """The columns of the table for people, by their headings."""
-    every = columns(now_s)
-    return {
-        "age": every["submitted"],
-        "id": every["id"],
-        "owner": every["owner"],
+def _listing(now_s: float) -> Listing[JobRecord]:
+    table: dict[str, str | Callable[[JobRecord], object]] = {
+        "age": "submitted",
+        "id": "id",
+        "owner": "owner",
         "took": lambda job: age(_duration_s(job, now_s)),
-        "tries": every["attempts"],
-        "outcome": every["outcome"],
+        "tries": "attempts",
+        "outcome": "outcome",
         "hours": lambda job: round(spending.spending_of(job, now_s).slice_hours, 2),
-        "usd": every["usd"],
-        "command": lambda job: _first_line(job.spec.run),
+        "usd": "usd",
+        "command": "command",
     }
+    return Listing(columns(now_s), table, least=("tries", "hours", "command"))
 
 
 def is_owned_by(job: JobRecord, owner: str) -> bool:
@@ -105,10 +98,3 @@ def _duration_s(job: JobRecord, now_s: float) -> float:
 def _distinct(ids: Iterable[object]) -> list[str]:
     """The ids that are known, each once."""
     return list(dict.fromkeys(str(each) for each in ids if each not in (None, "")))
-
-
-def _first_line(command: str) -> str:
-    """The first line of a command, cut at 40 characters; a cut shows as an ellipsis."""
-    lines = command.strip().splitlines() or [""]
-    is_whole = len(lines) == 1 and len(lines[0]) <= COMMAND_CHARS
-    return lines[0] if is_whole else f"{lines[0][:COMMAND_CHARS]}…"

@@ -12,6 +12,8 @@ from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.parsing import moment_s
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
@@ -52,6 +54,7 @@ COLUMNS = {
     **moments("created"),
     "usd_per_hour": usd_per_hour,
 }
+REQUESTS = Listing(COLUMNS, least=("provisioning", "nodes", "created", "zone", "type"))
 DETAILS = {
     **COLUMNS,
     **attributes("runtime_version", state_initiator="initiator", failure="failure"),
@@ -78,19 +81,19 @@ def create(runtime: Runtime, name: Name) -> None:
     if filed.was_there:
         said = f"queued resource {name!r} exists already, as it is asked for: going on with it"
         runtime.output.note(said)
-    runtime.output.items([filed.accepted(Patience(sleep=runtime.sleep))], COLUMNS)
+    runtime.output.items([filed.accepted(Patience(sleep=runtime.sleep))], REQUESTS)
 
 
-@app.verb("list")
+@app.verb("list", ListVerb)
 def list_requests(runtime: Runtime) -> None:
     """List requests, in every zone unless one is named."""
     if runtime.has_no_local_state():
-        runtime.output.items([], COLUMNS)
+        runtime.output.items([], REQUESTS)
         return
     requests, unreachable = runtime.tpu.list_queued_resources(runtime.listing_zone)
     requests = with_flex_start(runtime.tpu, requests)
     title = f"queued resources of {runtime.context.name}"
-    runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), COLUMNS, title=title)
+    runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), REQUESTS, title=title)
     for zone in unreachable:
         runtime.output.warn(f"{zone} did not answer: its requests are not shown")
 
@@ -110,7 +113,7 @@ def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
     patience = Patience(timeout, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
     last = show_states(runtime, "queued resource", _why_it_waits(runtime, states))
-    runtime.output.items([last] if last else [], COLUMNS)
+    runtime.output.items([last] if last else [], REQUESTS)
 
 
 @app.verb("reset")
@@ -123,7 +126,7 @@ def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
     accepted = queued_resources.reset(runtime.tpu, request)
     _add_interrupt_note(runtime, name, request.zone, price)
     request = accepted(Patience(sleep=runtime.sleep))
-    runtime.output.items([request], COLUMNS)
+    runtime.output.items([request], REQUESTS)
 
 
 @app.verb("delete")

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.errors import PartialFailureError, UsageError
 from tpuctl.operations.audit import sweep as sweeping
 from tpuctl.operations.audit.sweep import (
@@ -37,8 +37,7 @@ TABLE_COLUMNS = {
     "name": "name", "verdict": "verdict", "zone": "zone", "type": "accelerator_type",
     "state": "state", "age": "created", "usd/h": "usd_per_hour", "holds": "holds", "why": "why",
 }  # fmt: skip
-"""The columns that people see, by what they are called there."""
-WIDE_ONLY = ("type", "zone")
+SLICES = Listing(COLUMNS, TABLE_COLUMNS, least=("type", "zone", "why", "age"))
 
 
 def sweep(
@@ -108,8 +107,7 @@ def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence[SweepResult]) -
         output.fields(whole)
     else:
         if survey.found or not output.is_screen:
-            columns = _screen_columns() if output.is_screen else COLUMNS
-            output.items(survey.found, columns, title=f"slices of {runtime.context.name}")
+            output.items(survey.found, SLICES, title=f"slices of {runtime.context.name}")
         if not survey.of("orphan") and not survey.unreachable:
             output.note("nothing is left behind: no orphans")
         if sums:
@@ -117,12 +115,6 @@ def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence[SweepResult]) -
             output.note(f"USD/h: {listed}")
     for zone in survey.unreachable:
         output.warn(f"{zone} did not answer: what is there is unknown")
-
-
-def _screen_columns() -> Columns[ClassifiedHolding]:
-    return fitting_columns(
-        {heading: COLUMNS[key] for heading, key in TABLE_COLUMNS.items()}, WIDE_ONLY
-    )
 
 
 def _row(found: ClassifiedHolding, fixed: SweepResult | None) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
 from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, Output, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import sizes
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.step_view import StepView
@@ -28,7 +29,7 @@ COLUMNS: Columns["StepView"] = {
 """Keys and order are public."""
 SCREEN: Columns["StepView"] = {
     **attributes(step="handle", state="state.value"),
-    "size": lambda view: size_text(view.size_bytes),
+    **sizes(size="size_bytes"),
     "saved_in": lambda view: "" if view.save_s is None else f"{view.save_s:.3g} s",
     "attempt": lambda view: "" if view.attempt is None else str(view.attempt),
     "age": COLUMNS["committed"],
@@ -37,17 +38,18 @@ SCREEN: Columns["StepView"] = {
     **attributes(why="reason"),
 }
 """What people see."""
+LEAST = ("pinned", "attempt", "saved_in", "kind", "age")
 
 
 def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: Columns[T]) -> None:
-    """Print rows: all columns for programs, for people those that have a value."""
+    """Print rows: every key for programs; on a terminal the columns that have a value."""
     if output.format == Format.NAME:
         columns = {"step": screen["step"]}
     elif output.is_screen:
         if not rows:
             return
-        columns = {key: get for key, get in screen.items() if any(map(get, rows))}
-    output.items(rows, columns)
+        screen = {key: get for key, get in screen.items() if any(map(get, rows))}
+    output.items(rows, Listing(columns, screen, least=LEAST))
 
 
 def list_checkpoints(runtime: Runtime, directory: Dir) -> None:

@@ -13,6 +13,7 @@ from tpuctl.cli.checkpoint.verify import read_steps
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import sizes
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.prune import Deletion, PruneChoice, PrunePlan
@@ -29,7 +30,7 @@ COLUMNS: Columns["PruneChoice"] = {
 SCREEN: Columns["PruneChoice"] = {
     **attributes(step="view.handle", state="view.state.value"),
     "action": COLUMNS["action"],
-    "size": lambda choice: size_text(choice.view.size_bytes),
+    **sizes(size="view.size_bytes"),
     **attributes("why"),
 }
 """What people see."""

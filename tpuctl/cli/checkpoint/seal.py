@@ -11,6 +11,7 @@ from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ COLUMNS: Columns["ForeignStep"] = {
 SCREEN: Columns["ForeignStep"] = {
     **attributes(step="view.handle", kind="view.kind.value"),
     "objects": COLUMNS["objects"],
-    "size": lambda step: size_text(step.view.size_bytes),
+    **sizes(size="view.size_bytes"),
 }
 """What people see."""
 

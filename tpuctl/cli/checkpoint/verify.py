@@ -12,6 +12,7 @@ from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ COLUMNS: Columns["VerifyResult"] = {
 """Keys and order are public."""
 SCREEN: Columns["VerifyResult"] = {
     **attributes(step="view.handle", verdict="verdict.value"),
-    "size": lambda result: size_text(result.view.size_bytes),
+    **sizes(size="view.size_bytes"),
     **attributes("why"),
 }
 """What people see."""

@@ -12,6 +12,9 @@ from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
 from tpuctl.cli.shell.options import Noun, Shard
 from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import NotFoundError
 from tpuctl.models.transfer import CopyOptions, TransferScope
 from tpuctl.operations.stage.plan.endpoints import are_disk_and_bucket
@@ -20,11 +23,13 @@ from tpuctl.operations.stage.plan.names import split_url
 app = Noun("Copy data to and from Cloud Storage and workers.")
 
 COLUMNS = {
-    **attributes("key", "size_bytes"),
+    **attributes("key"),
+    **sizes("size_bytes"),
     **moments("updated"),
     **attributes(crc32c="checksum"),
     "generation": lambda entry: str(entry.generation),
 }
+OBJECTS = Listing(COLUMNS, least=("generation", "crc32c"))
 
 
 @app.verb("push")
@@ -109,7 +114,7 @@ app.verb_in("mount", "data.mount:mount")
 app.verb_in("rm", "data.rm:remove")
 
 
-@app.verb("list")
+@app.verb("list", ListVerb)
 def list_objects(
     runtime: Runtime,
     url: Annotated[
@@ -118,7 +123,7 @@ def list_objects(
 ) -> None:
     """List objects with size, age and checksum."""
     if url is None and runtime.has_no_local_state():
-        runtime.output.items([], COLUMNS)
+        runtime.output.items([], OBJECTS)
         return
     bucket, prefix = split_url(url or f"gs://{runtime.context.bucket}")
     entries = runtime.bulk(bucket).list(prefix)
@@ -128,4 +133,4 @@ def list_objects(
             f"nothing is under gs://{bucket}/{prefix}", hint="run: tpuctl data list"
         )
     listed = itertools.chain([first], entries) if first else ()
-    runtime.output.stream(listed, COLUMNS, title=f"objects of gs://{bucket}")
+    runtime.output.stream(listed, OBJECTS, title=f"objects of gs://{bucket}")

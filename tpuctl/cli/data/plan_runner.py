@@ -9,6 +9,7 @@ from typing import Any
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Size
 from tpuctl.errors import (
     CredentialsError,
     LocalIOError,
@@ -32,7 +33,7 @@ from tpuctl.operations.stage.transfer.pool import finished_transfers
 PLAN_COLUMNS = {
     "key": lambda row: row[1].key,
     "path": lambda row: row[0].path(row[1].name),
-    "size_bytes": lambda row: row[1].size_bytes,
+    "size_bytes": lambda row: Size(row[1].size_bytes),
     "action": lambda row: _action(row[1]),
 }
 SENT = "sent"

@@ -10,13 +10,14 @@ from tpuctl.cli.data.plan_runner import carry_out_removal
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Size
 from tpuctl.errors import TpuctlError
 from tpuctl.models.transfer import PlannedDeletion, TransferPlan
 
 _Row = tuple[TransferPlan, PlannedDeletion]
 COLUMNS: Columns[_Row] = {
     "url": lambda row: f"{row[0].root}/{row[1].key}",
-    "size_bytes": lambda row: row[1].size_bytes,
+    "size_bytes": lambda row: Size(row[1].size_bytes),
     "generation": lambda row: str(row[1].generation),
 }
 

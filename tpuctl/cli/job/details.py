@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuctl.cli.explain import FINDING
-from tpuctl.cli.shell.detail_view import fitting_columns
 from tpuctl.cli.shell.output import (
     Columns,
     Moment,
@@ -16,19 +15,13 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
 from tpuctl.operations.slices import spending
-
-TABLE_COLUMNS = {
-    "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
-    "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far", "why": "why",
-}  # fmt: skip
-"""The columns that people see, by what they are called there."""
-WIDE_ONLY = ("type", "zone", "usd")
 
 
 def usd_per_hour(job: JobRecord) -> Usd | None:
@@ -59,12 +52,15 @@ def columns(now_s: float) -> Columns[JobRecord]:
 
 def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> None:
     """Print a list of jobs: every column for programs, for people those that fit."""
-    shown = columns(output.now())
-    if output.is_screen:
-        shown = fitting_columns(
-            {heading: shown[key] for heading, key in TABLE_COLUMNS.items()}, WIDE_ONLY
-        )
-    output.items(jobs, shown, title=title)
+    output.items(jobs, _listing(output.now()), title=title)
+
+
+def _listing(now_s: float) -> Listing[JobRecord]:
+    table = {
+        "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
+        "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far", "why": "why",
+    }  # fmt: skip
+    return Listing(columns(now_s), table, least=("type", "zone", "usd", "why", "age"))
 
 
 WORKER: Columns[WorkerReport] = {

@@ -8,6 +8,7 @@ from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.operations.jobs import queries, supervision
 from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
@@ -18,7 +19,7 @@ app.verb_in("templates", "job.templates:list_templates")
 app.verb_in("init", "job.templates:init")
 
 
-@app.verb("list")
+@app.verb("list", ListVerb)
 def list_jobs(
     runtime: Runtime,
     everything: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
+from typing import Any
 
 from tpuctl.cli.shell.output import (
     Output,
@@ -13,6 +14,7 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.node import FREE_STATES, ListedNode, Node
 from tpuctl.models.startup_script import ScriptOutcome
 from tpuctl.operations.slices import cost
@@ -43,6 +45,10 @@ COLUMNS = {
     **moments("created"),
     "usd_per_hour": usd_per_hour,
 }
+NODES: Listing[Any] = Listing(
+    COLUMNS,
+    least=("provisioning", "workers", "created", "zone", "type"),
+)
 DETAILS = {
     **COLUMNS,
     **attributes("runtime_version", "health", "queued_resource"),

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.node.details import COLUMNS, print_node, usd_per_hour
+from tpuctl.cli.node.details import NODES, print_node, usd_per_hour
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import NodeName, Noun, NoWait, Timeout, Yes
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.models.slice_options import check_labels
 from tpuctl.operations.slices import lifecycle, quota_advice
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -42,19 +43,19 @@ def create(
         return
     with show_spinner(runtime, f"creating node {name}"):
         node = made.ready(Patience(timeout, runtime.sleep))
-    runtime.output.items([node], COLUMNS)
+    runtime.output.items([node], NODES)
 
 
-@app.verb("list")
+@app.verb("list", ListVerb)
 def list_nodes(runtime: Runtime) -> None:
     """List nodes, in every zone unless one is named, with what they cost."""
     if runtime.has_no_local_state():
-        runtime.output.items([], COLUMNS)
+        runtime.output.items([], NODES)
         return
     nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
     nodes = with_flex_start(runtime.tpu, nodes)
     title = f"nodes of {runtime.context.name}"
-    runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), COLUMNS, title=title)
+    runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), NODES, title=title)
     for zone in unreachable:
         runtime.output.warn(f"{zone} did not answer: its nodes are not shown")
 
@@ -130,7 +131,7 @@ def update(
     runtime.on_interrupt.append(f"what was asked of node {name!r} goes on")
     patience = Patience(sleep=runtime.sleep)
     node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
-    runtime.output.items(with_flex_start(runtime.tpu, [node]), COLUMNS)
+    runtime.output.items(with_flex_start(runtime.tpu, [node]), NODES)
 
 
 @app.verb("wait")
@@ -142,7 +143,7 @@ def wait(runtime: Runtime, name: NodeName, timeout: Timeout = None) -> None:
     slices.add_interrupt_note(runtime, node)
     states = lifecycle.until_ready(runtime.tpu, runtime.context.zone, name, patience)
     last = show_states(runtime, "node", states)
-    runtime.output.items(with_flex_start(runtime.tpu, [last] if last else []), COLUMNS)
+    runtime.output.items(with_flex_start(runtime.tpu, [last] if last else []), NODES)
 
 
 def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
@@ -157,7 +158,7 @@ def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wai
         return
     with show_spinner(runtime, f"{doing} node {name}"):
         node = done(Patience(sleep=runtime.sleep))
-    runtime.output.items([node], COLUMNS)
+    runtime.output.items([node], NODES)
 
 
 app.verb_in("ssh", "node.ssh:ssh", slices.WorkerVerb)

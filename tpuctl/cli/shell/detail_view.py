@@ -1,20 +1,15 @@
 """One thing on one screen: fields, then blocks of rows; on a pipe the same words, plain."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tpuctl.cli.shell.output import STATE_STYLES, Columns, Output, printable
+from tpuctl.cli.shell.output import STATE_STYLES, Output, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-T = TypeVar("T")
-
 GAP = 2
-WIDE_COLUMNS = 110
-"""From so many columns on, a list has room for more than what is most urgent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +28,6 @@ class DetailView:
     state: str
     fields: Sequence[tuple[str, str]]
     blocks: Sequence[DetailBlock]
-
-
-def fitting_columns(columns: Columns[T], wide_only: Sequence[str]) -> Columns[T]:
-    """The columns without those of `wide_only`, unless the terminal is wide."""
-    if shutil.get_terminal_size().columns >= WIDE_COLUMNS:
-        return columns
-    return {key: get for key, get in columns.items() if key not in wide_only}
 
 
 def print_details(output: Output, sheet: DetailView) -> None:

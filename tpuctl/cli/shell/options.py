@@ -20,10 +20,12 @@ class Format(StrEnum):
     """How results are printed."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
     CSV = "csv"
+    TSV = "tsv"
 
 
 Row = tuple[str, tuple[str, ...], dict[str, Any]]
@@ -58,11 +60,12 @@ class Shared:
     """The values of the shared options; the last one given wins."""
 
     output: str = option(
-        "table, json, yaml, name or csv.", "-o", metavar="FORMAT", default=Format.TABLE
+        "table, wide, json, yaml, name, csv or tsv.", "-o", metavar="FORMAT", default=Format.TABLE
     )
     context: str | None = option("Context to use.", "-c", metavar="NAME")
     project: str | None = option("Project, instead of the context's.", metavar="ID")
     zone: str | None = option("Zone, instead of the context's.", metavar="ZONE")
+    no_headers: bool = flag("Leave out the line of headings.")
     quiet: bool = flag("No progress, only results.", "-q")
     debug: bool = flag("Show the traceback of an error.")
 

@@ -2,92 +2,42 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from functools import cache, partial
+from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter, itemgetter
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuctl.cli.shell.options import Format, Shared
+from tpuctl.cli.shell.tables.fit import GAP, Fitted, fit_columns
+from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
+from tpuctl.cli.shell.tables.values import CELLS as CELLS
+from tpuctl.cli.shell.tables.values import Columns as Columns
+from tpuctl.cli.shell.tables.values import Moment as Moment
+from tpuctl.cli.shell.tables.values import Size, T, cell_of, plain, seen
+from tpuctl.cli.shell.tables.values import Usd as Usd
+from tpuctl.cli.shell.tables.values import attributes as attributes
+from tpuctl.cli.shell.tables.values import entries as entries
+from tpuctl.cli.shell.tables.values import moment_of as moment_of
+from tpuctl.cli.shell.tables.values import moments as moments
+from tpuctl.cli.shell.tables.values import printable as printable
+from tpuctl.cli.shell.tables.values import usd_of as usd_of
+from tpuctl.cli.shell.tables.values import values_of as values_of
 from tpuctl.errors import TpuctlError
 from tpuctl.models.duration import age as age
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
-T = TypeVar("T")
 _AT_ONCE = 1000
-_PROSE = ("why", "error")
-"""Columns that are broken into lines rather than cut, so that the others keep their width."""
+_TEXT = ("why", "error", "command", "details", "reason", "description", "source", "sentence")
+"""Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(
     r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|sweep|history|supervisor|data|"
     r"checkpoint)\b)"
 )
 """Those that a context makes a difference to."""
-_TWO = tuple(f"{number:02}" for number in range(60))
-Columns = Mapping[str, Callable[[T], Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A point in time: RFC 3339 for programs, an age for people."""
-
-    epoch_s: float
-
-    def __str__(self) -> str:
-        day, second = divmod(int(self.epoch_s // 1), 86400)
-        hour, second = divmod(second, 3600)
-        return f"{_date(day)}T{_TWO[hour]}:{_TWO[second // 60]}:{_TWO[second % 60]}Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Usd:
-    """US dollars: a number for programs; for people two digits, or four below 0.10."""
-
-    amount: float
-
-    def __str__(self) -> str:
-        digits = 4 if 0 < self.amount < 0.1 else 2
-        return f"{self.amount:.{digits}f}"
-
-
-def moment_of(epoch_s: float | None) -> Moment | None:
-    """The moment at so many seconds since 1970, where that is known."""
-    return None if epoch_s is None else Moment(epoch_s)
-
-
-def usd_of(amount: float | None) -> Usd | None:
-    """So many US dollars, where that is known."""
-    return None if amount is None else Usd(amount)
-
-
-def attributes(*names: str, **paths: str) -> dict[str, Callable[[Any], Any]]:
-    """Columns of attributes, each under its own name, or under the keyword that gives its path."""
-    named = {**dict(zip(names, names, strict=True)), **paths}
-    return {key: attrgetter(path) for key, path in named.items()}
-
-
-def entries(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Columns of the entries of a tuple, in its order."""
-    return {name: itemgetter(index) for index, name in enumerate(names)}
-
-
-def moments(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Columns of moments: each the attribute NAME_s in seconds since 1970, which may be None."""
-    return {name: partial(_moment_in, attrgetter(f"{name}_s")) for name in names}
-
-
-def _moment_in(seconds: Callable[[Any], float | None], item: Any) -> Moment | None:
-    return moment_of(seconds(item))
-
-
-def values_of(item: T, columns: Columns[T]) -> dict[str, Any]:
-    """The value of each column for one item."""
-    return {key: get(item) for key, get in columns.items()}
 
 
 @dataclass
@@ -98,6 +48,7 @@ class Output:
     out: TextIO
     err: TextIO
     now: Callable[[], float]
+    list_flags: ListFlags = field(default_factory=ListFlags)
 
     @property
     def format(self) -> str:
@@ -121,51 +72,114 @@ class Output:
 
     @property
     def is_csv(self) -> bool:
-        """Whether the format is comma-separated values, with a header."""
-        return self.format == Format.CSV
+        """Whether the format is values separated by commas or tabs, with a header of keys."""
+        return self.format in (Format.CSV, Format.TSV)
 
     @property
     def is_table(self) -> bool:
         """Whether the format is a table."""
-        return self.format == Format.TABLE
+        return self.format in (Format.TABLE, Format.WIDE)
 
-    def items(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
-        """Print a list: one row or one JSON object per item."""
-        if self.is_screen:
-            from rich.console import Console
+    def items(
+        self, items: Iterable[T], columns: Columns[T] | Listing[T], *, title: str = ""
+    ) -> None:
+        """Print a list: one row or one JSON object per item, as the options of the list say."""
+        listing = columns if isinstance(columns, Listing) else Listing(columns)
+        self._rows(list(choose_rows(items, listing, self.list_flags)), listing, title=title)
 
-            Console(file=self.out, highlight=False).print(self.table(items, columns, title=title))
-            return
-        listed = list(items)
-        if self.is_document:
-            self.document([_plain(values_of(item, columns)) for item in listed])
-            return
-        if self.is_csv:
-            self._csv(columns, [_plain(values_of(item, columns)) for item in listed])
-            return
-        shown = list(columns.values())
-        if self.format == Format.NAME:
-            self.out.writelines(f"{shown[0](item)}\n" for item in listed)
-            return
-        # Column by column, and only then row by row: half the time for a thousand rows.
-        cells = [[_cell(get(item)) for item in listed] for get in shown]
-        self.out.writelines("\t".join(row) + "\n" for row in zip(*cells, strict=True))
-
-    def stream(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> None:
+    def stream(
+        self, items: Iterable[T], columns: Columns[T] | Listing[T], *, title: str = ""
+    ) -> None:
         """Print a list as `items` does, while it comes, with a thousand rows in memory."""
-        rows = iter(items)
+        listing = columns if isinstance(columns, Listing) else Listing(columns)
+        rows = choose_rows(items, listing, self.list_flags)
         batch = list(islice(rows, _AT_ONCE))
         if self.format == Format.JSON and batch:
-            self._stream_json(batch, rows, columns)
+            self._stream_json(batch, rows, self._keys(listing))
             return
-        self.items(batch, columns, title=title)
+        self._rows(batch, listing, title=title)
         while batch := list(islice(rows, _AT_ONCE)):
-            self.items(batch, columns)
+            self._rows(batch, listing, is_first=False)
+
+    def _rows(
+        self, rows: list[T], listing: Listing[T], *, title: str = "", is_first: bool = True
+    ) -> None:
+        if self.is_document:
+            self.document([plain(values_of(row, self._keys(listing))) for row in rows])
+        elif self.is_csv:
+            keys = self._keys(listing)
+            self._separated(keys, [plain(values_of(row, keys)) for row in rows], is_first=is_first)
+        elif self.format == Format.NAME:
+            name = next(iter(self._keys(listing).values()))
+            self.out.writelines(f"{name(row)}\n" for row in rows)
+        elif not rows:
+            if title and self.is_terminal:
+                self.note(f"no {title}")
+        elif self.is_terminal:
+            self._table(rows, listing, title=title)
+        else:
+            self._tabbed(rows, self._headings(listing), is_first=is_first)
+
+    def _keys(self, listing: Listing[T]) -> Columns[T]:
+        """The columns for programs, by their keys."""
+        return choose_columns(listing, self.list_flags) or listing.keys
+
+    def _headings(self, listing: Listing[T]) -> Columns[T]:
+        """The columns for people, by their headings."""
+        chosen = choose_columns(listing, self.list_flags)
+        return chosen or listing.columns(are_all=self.format == Format.WIDE)
+
+    def _tabbed(self, rows: list[T], columns: Columns[T], *, is_first: bool) -> None:
+        """Print rows with a tab between their cells, below a row of headings."""
+        if is_first and not self.shared.no_headers:
+            self.out.write("\t".join(map(_heading, columns)) + "\n")
+        # Column by column, and only then row by row: half the time for a thousand rows.
+        cells = [[cell_of(get(row)) for row in rows] for get in columns.values()]
+        self.out.writelines("\t".join(row) + "\n" for row in zip(*cells, strict=True))
+
+    def _table(self, rows: list[T], listing: Listing[T], *, title: str) -> None:
+        """Print an aligned table whose columns fit the window; what does not fit is named below."""
+        from rich.console import Console
+
+        columns = self._headings(listing)
+        values = {name: [get(row) for row in rows] for name, get in columns.items()}
+        texts = {
+            name: [seen(each, self._age) for each in listed] for name, listed in values.items()
+        }
+        fitted = self._fitted(texts, listing)
+        console = Console(file=self.out, highlight=False, soft_wrap=True)
+        if title:
+            console.print(title, style="italic")
+        right = {name for name, listed in values.items() if any(map(_is_number, listed))}
+        if not self.shared.no_headers:
+            console.print(
+                _line({name: _heading(name) for name in fitted.widths}, fitted, right), style="bold"
+            )
+        for number in range(len(rows)):
+            row = {name: texts[name][number] for name in fitted.widths}
+            console.print(_line(row, fitted, right))
+        if fitted.left_out:
+            hidden = ", ".join(map(_heading, fitted.left_out))
+            console.print(f"not shown: {hidden} (-o wide, or a wider window)", style="dim")
+
+    def _fitted(self, texts: Mapping[str, Sequence[str]], listing: Listing[T]) -> Fitted:
+        from rich.cells import cell_len
+
+        natural = {
+            name: max(map(cell_len, (_heading(name), *column))) for name, column in texts.items()
+        }
+        if self.format == Format.WIDE or self.list_flags.columns:
+            return Fitted(natural, ())
+        window = shutil.get_terminal_size().columns
+        return fit_columns(natural, window, text=_TEXT, least=listing.least)
+
+    def _age(self, epoch_s: float) -> str:
+        return age(self.now() - epoch_s)
 
     def _stream_json(self, batch: list[T], rows: Iterator[T], columns: Columns[T]) -> None:
         before = "[\n"
         while batch:
-            text = json.dumps([_plain(values_of(item, columns)) for item in batch], indent=2)
+            text = json.dumps([plain(values_of(item, columns)) for item in batch], indent=2)
             self.out.write(before + text[2:-2])
             before = ",\n"
             batch = list(islice(rows, _AT_ONCE))
@@ -178,22 +192,26 @@ class Output:
     def fields(self, row: Mapping[str, Any]) -> None:
         """Print the fields of one thing, a line for each, or one JSON object."""
         if self.is_document:
-            self.document(_plain(row))
+            self.document(plain(row))
         elif self.is_csv:
-            self._csv(row, [_plain(row)])
+            self._separated(row, [plain(row)])
         elif self.format == Format.NAME:
             self.out.write(f"{next(iter(row.values()))}\n")
         else:
             width = max(map(len, row)) + 2
             for key, value in row.items():
-                self.out.write(f"{key:<{width}}{_cell(value)}\n")
+                self.out.write(f"{key:<{width}}{cell_of(value)}\n")
 
-    def _csv(self, header: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Print a header and rows; a value that is no text or number is its JSON."""
+    def _separated(
+        self, header: Iterable[str], rows: Iterable[Mapping[str, Any]], *, is_first: bool = True
+    ) -> None:
+        """Print a header of keys and rows; a value that is not a text or number is its JSON."""
         import csv
 
-        writer = csv.writer(self.out, lineterminator="\n")
-        writer.writerow(header)
+        separator = "," if self.format == Format.CSV else "\t"
+        writer = csv.writer(self.out, delimiter=separator, lineterminator="\n")
+        if is_first and not self.shared.no_headers:
+            writer.writerow(header)
         for row in rows:
             writer.writerow(
                 json.dumps(value) if isinstance(value, (dict, list, bool)) else value
@@ -246,32 +264,6 @@ class Output:
         self.err.write("\ninterrupted\n")
         self.err.writelines(f"{self.typed(line)}\n" for line in goes_on)
 
-    def table(self, items: Iterable[T], columns: Columns[T], *, title: str = "") -> "Table":
-        """A table for people, which the caller shows."""
-        from rich.table import Table
-
-        rows = [values_of(item, columns) for item in items]
-        table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
-        for key in columns:
-            numeric = any(isinstance(row[key], (int, float, Usd)) for row in rows)
-            table.add_column(
-                key.replace("_", " ").upper(),
-                justify="right" if numeric else "left",
-                no_wrap=key not in _PROSE,
-                overflow="fold",
-            )
-        for row in rows:
-            table.add_row(*(self._styled(value) for value in row.values()))
-        return table
-
-    def _styled(self, value: Any) -> Any:
-        from rich.text import Text
-
-        if isinstance(value, Moment):
-            return Text(age(self.now() - value.epoch_s))
-        text = _cell(value)
-        return Text(text, style=STATE_STYLES.get(text, ""))
-
 
 STATE_STYLES = {
     **dict.fromkeys(("READY", "ACTIVE", "SUCCEEDED", "RUNNING", "COMPLETE"), "green"),
@@ -281,44 +273,27 @@ STATE_STYLES = {
 }
 
 
-@cache
-def _date(day: int) -> str:
-    """The date so many days after 1970-01-01."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
+def _heading(name: str) -> str:
+    return name.replace("_", " ").upper()
 
 
-def printable(text: str) -> str:
-    """The text on one line, without control characters."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Usd, Size)) and not isinstance(value, bool)
 
 
-CELLS: Mapping[type, Callable[[Any], str]] = {
-    str: printable,
-    type(None): lambda _: "-",
-    bool: lambda value: "yes" if value else "no",
-    float: lambda value: f"{value:.4g}",
-    list: lambda value: ",".join(map(_cell, value)),
-    tuple: lambda value: ",".join(map(_cell, value)),
-    dict: lambda value: ",".join(f"{key}={_cell(inner)}" for key, inner in value.items()),
-}
-"""How a value is shown to people; every other one is its own text."""
+def _line(row: Mapping[str, str], fitted: Fitted, right: Iterable[str]) -> "Text":
+    """One line of a table: each text in the width of its column, coloured where it is a state."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
 
-
-def _cell(value: Any) -> str:
-    return CELLS.get(type(value), str)(value) or "-"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, Moment):
-        return str(value)
-    if isinstance(value, Usd):
-        return round(value.amount, 6)
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return value
+    line, last = Text(no_wrap=True), list(row)[-1]
+    for name, text in row.items():
+        width = fitted.widths[name]
+        if cell_len(text) > width:
+            text = set_cell_size(text, width - 1).rstrip() + "…"
+        padding = " " * (width - cell_len(text))
+        line.append(padding if name in right else "")
+        line.append(text, STATE_STYLES.get(text, ""))
+        if name != last:
+            line.append(("" if name in right else padding) + " " * GAP)
+    return line

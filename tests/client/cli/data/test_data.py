@@ -160,7 +160,7 @@ def test_a_long_list_comes_in_pieces_that_are_one_document(tpuctl, local_bucket,
     listed = {form: tpuctl("data", "list", f"{BUCKET}/set", "-o", form) for form in FORMS}
     assert [row["key"] for row in listed["json"].json] == names
     assert listed["name"].out.splitlines() == names
-    assert [line.split("\t")[0] for line in listed["table"].out.splitlines()] == names
+    assert [row[0] for row in listed["table"].rows] == names
     assert listed["yaml"].out.count("- key: ") == 5
 
 

@@ -103,7 +103,7 @@ def test_workers_are_verified_and_with_shard_each_its_part(four, dataset):
 def test_a_worker_that_is_named_alone_gets_its_shard_again(four, dataset):
     four("data", "push", str(dataset), f"{BUCKET}/there")
     result = four("data", "push", f"{BUCKET}/there", "worker:n1/2:one-shard", "--shard")
-    assert result.out.split("\t")[:3] == ["2", "DONE", "2"]
+    assert result.rows[0][:3] == ["2", "DONE", "2"]
 
 
 def test_one_worker_is_served_through_ssh_and_nothing_goes_to_a_bucket(four, dataset):
@@ -204,7 +204,7 @@ def test_broken_streams_and_damaged_bytes_are_fetched_again(four, faults, manual
     assert faults("storage.objects.get: corrupt bytes x1").code == 0
     result = four("data", "push", f"{BUCKET}/large", "worker:n1/0,1:faulty/")
     assert result.code == 0, result.err
-    met = [line.split("\t")[1] for line in four("local", "fault").out.splitlines()]
+    met = [row[1] for row in four("local", "fault").rows]
     assert met == ["3", "1"]
     digests = on_workers(four, "sha256sum faulty/large | cut -c-64", "0,1")
     assert digests == [f"{hashlib.sha256(body).hexdigest()}\n"] * 2
@@ -213,7 +213,7 @@ def test_broken_streams_and_damaged_bytes_are_fetched_again(four, faults, manual
 def test_a_dry_run_shows_who_would_get_what_and_sends_nothing(four, dataset):
     before = keys(four)
     result = four("data", "push", str(dataset), "worker:n1:dry", "--shard", "--dry-run")
-    rows = [line.split("\t") for line in result.out.splitlines()]
+    rows = result.rows
     assert rows[:2] == [["0", "dry/deep/0.bin", "1000"], ["0", "dry/deep/4.bin", "1004"]]
     assert len(rows) == 7
     assert keys(four) == before

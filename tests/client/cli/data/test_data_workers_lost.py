@@ -44,7 +44,7 @@ def test_a_fetcher_that_is_killed_on_its_worker_fails_alone(staging, manual_clou
         on_workers(staging, KILL, "1")
         out, err = client.communicate(timeout=60)
         assert client.returncode == 70, err
-        assert [row.split("\t")[1] for row in out.splitlines()] == [
+        assert [row.split("\t")[1] for row in out.splitlines()[1:]] == [
             "DONE",
             "FAILED",
             "DONE",
@@ -59,7 +59,7 @@ def test_a_slice_that_is_preempted_while_it_is_staged_is_exit_31(staging, manual
         assert staging("local", "preempt", "n1", "--no-notice").code == 0
         out, err = client.communicate(timeout=60)
         assert client.returncode == 31, err
-        states = dict(row.split("\t")[:2] for row in out.splitlines())
+        states = dict(row.split("\t")[:2] for row in out.splitlines()[1:])
         assert states.pop("1") == "LOST"
         assert set(states.values()) <= {"DONE", "LOST"}  # who had told in time is DONE
 

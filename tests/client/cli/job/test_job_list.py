@@ -34,8 +34,9 @@ def test_json_keys_and_their_order_are_public(tpuctl, store):
 def test_a_pipe_gets_the_same_columns_in_the_same_order(tpuctl, store):
     put(store, job(attempts=(attempt(),), owner="ada@lab"))
     assert tpuctl("job", "list").out == (
-        "digits-1\tFAILED\t1\t100\tv5litepod-16\tus-west4-a\t2027-01-15T08:00:00Z\t-\t"
-        "it is FAILED\tada@lab\t9.71\n"
+        "ID\tSTATE\tSTEP\tTYPE\tZONE\tAGE\tUSD/H\tUSD\tWHY\n"
+        "digits-1\tFAILED\t100\tv5litepod-16\tus-west4-a\t2027-01-15T08:00:00Z\t-\t9.71\t"
+        "it is FAILED\n"
     )
 
 
@@ -66,10 +67,9 @@ def test_jobs_that_ended_long_ago_are_left_out_and_counted(tpuctl, store, monkey
     for number in range(4):
         put(store, job(f"done-{number}", JobState.SUCCEEDED, submitted_s=T + number))
     result = tpuctl("job", "list")
-    listed = [line.partition("\t")[0] for line in result.out.splitlines()]
-    assert listed == ["done-3", "done-2", "old-1"]
+    assert [row[0] for row in result.rows] == ["done-3", "done-2", "old-1"]
     assert "2 jobs that ended earlier: tpuctl job list --all" in result.err
-    assert len(tpuctl("job", "list", "--all").out.splitlines()) == 5
+    assert len(tpuctl("job", "list", "--all").rows) == 5
 
 
 def test_programs_are_told_of_every_job(tpuctl, store, monkeypatch):

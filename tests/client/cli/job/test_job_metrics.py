@@ -45,7 +45,7 @@ def measured(store):
 
 
 def test_the_table_has_the_newest_sample_of_each_worker(tpuctl, measured):
-    assert tpuctl("job", "metrics", "digits").out == (
+    assert tpuctl("job", "metrics", "digits", "--no-headers").out == (
         "0\tbusy 82 %\t8.0 GiB of 64.0 GiB\t12 %\t3.0 GiB of 48.0 GiB\t115\t1.5\t10 s\n"
         "1\tno answer since 1 m\t-\t1 %\t-\t-\t-\t1 m\n"
     )
@@ -54,6 +54,7 @@ def test_the_table_has_the_newest_sample_of_each_worker(tpuctl, measured):
 def test_a_metric_is_shown_by_its_range_over_all_attempts(tpuctl, measured):
     shown = tpuctl("job", "metrics", "digits", "--metric", "step,loss", "--worker", "0")
     assert shown.out == (
+        "ATTEMPT\tWORKER\tMETRIC\tLAST\tMIN\tMEAN\tMAX\tSAMPLES\n"
         "1\t0\tprogram.loss\t2.5\t2.5\t2.5\t2.5\t1\n"
         "1\t0\tprogram.step\t10\t10\t10\t10\t1\n"
         "2\t0\tprogram.loss\t2.5\t2.5\t2.5\t2.5\t2\n"
@@ -78,7 +79,7 @@ def test_programs_get_every_sample(tpuctl, measured):
 def test_a_part_that_is_damaged_is_named_and_the_others_are_shown(tpuctl, store, measured):
     store.put_if_absent(f"tpuctl/jobs/digits-1/metrics/a2/w1/{'9' * 15}", b"not packed")
     shown = tpuctl("job", "metrics", "digits", "--worker", "1", "--metric", "held")
-    assert shown.out == "2\t1\tchip.held\t1\t1\t1\t1\t1\n"
+    assert shown.rows == [["2", "1", "chip.held", "1", "1", "1", "1", "1"]]
     assert shown.err == (
         f"warning: tpuctl/jobs/digits-1/metrics/a2/w1/{'9' * 15} is damaged: "
         "its samples are not shown\n"

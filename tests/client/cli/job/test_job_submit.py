@@ -152,7 +152,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(tpuctl, cloud, tmp_path):
 
 
 def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, tmp_path):
-    listed = tpuctl("job", "templates").out.splitlines()
+    listed = tpuctl("job", "templates", "--no-headers").out.splitlines()
     assert listed[0] == (
         "digits\tTrains a network of two layers on 1,437 handwritten digits and reads 360 others, "
         "on the simulated chips of a `v5litepod-16` slice: 4 workers, 16 chips"

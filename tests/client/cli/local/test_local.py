@@ -238,7 +238,7 @@ def test_faults_are_added_listed_and_cleared(tpuctl):
     )
     assert tpuctl("local", "fault", "zone us-central1-a: unreachable").code == 0
     assert tpuctl("local", "fault").out == (
-        "GetNode: UNAVAILABLE x2\t0\nzone us-central1-a: unreachable\t0\n"
+        "FAULT\tMET\nGetNode: UNAVAILABLE x2\t0\nzone us-central1-a: unreachable\t0\n"
     )
     result = tpuctl("node", "list")
     assert result.err == "warning: us-central1-a did not answer: its nodes are not shown\n"
@@ -259,7 +259,7 @@ def test_a_fault_counts_how_often_it_has_struck(tpuctl):
 def test_clear_and_a_text_leave_that_one(tpuctl):
     tpuctl("local", "fault", "GetNode: reset")
     tpuctl("local", "fault", "--clear", "ListNodes: latency 2s")
-    assert tpuctl("local", "fault").out == "ListNodes: latency 2s\t0\n"
+    assert tpuctl("local", "fault").rows == [["ListNodes: latency 2s", "0"]]
 
 
 def test_whom_a_fault_of_a_worker_strikes_is_told(tpuctl):

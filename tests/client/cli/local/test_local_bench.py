@@ -93,7 +93,9 @@ def test_for_a_pipe_a_line_for_each_measurement(offline, instead):
     instead(ABOUT, PRODUCT, EXCHANGE)
     result = offline("local", "bench", "--limit", "30s")
     assert result.out.splitlines() == [
+        "DTYPE\tM X K X N\tBACKEND\tMEASURED\tGOP/S\tMODELLED\tTOP/S",
         "bf16\t3292x3434x1966\tnumpy\t123 ms\t179\t502 us (195-1255)\t88.5",
+        "OPERATION\tARRAY\tMEASURED\tMB/S\tMODELLED\tGB/S",
         "reduce_scatter\t16.0 MiB\t1.5 s\t11.2\t99.6 us (95-131)\t168",
     ]
     assert result.err.splitlines() == [

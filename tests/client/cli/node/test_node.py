@@ -12,7 +12,7 @@ def test_create_shows_the_price_first_and_the_node_when_it_is_ready(tpuctl):
     assert result.err.splitlines()[0] == (
         "v5litepod-16 spot in us-west4-a: 9.71 USD/h (list price of 2026-08-11)"
     )
-    row = result.out.rstrip("\n").split("\t")
+    (row,) = result.rows
     assert row[:6] == ["n1", "us-west4-a", "v5litepod-16", "READY", "4", "spot"]
     assert row[7] == "9.71"
 
@@ -145,7 +145,7 @@ def test_update_changes_labels_and_removes_one(tpuctl):
 def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):
     tpuctl(*CREATE)
     assert tpuctl("local", "preempt", "n1", "--no-notice").code == 0
-    assert tpuctl("node", "list").out.split("\t")[3] == "PREEMPTED"
+    assert tpuctl("node", "list").rows[0][3] == "PREEMPTED"
     result = tpuctl("node", "exec", "n1", "--", "true")
     assert result.code == 31
     assert result.err.endswith("hint: run: tpuctl node delete n1 --zone us-west4-a\n")
@@ -173,7 +173,7 @@ BAD = [
     (("delete", "nope", "--yes"), 10, "there is no node 'nope' in us-west4-a"),
     (("exec", "nope", "--", "true"), 10, "there is no node 'nope' in us-west4-a"),
     (("lisst",), 2, "No such command 'lisst'. Did you mean 'list'?"),
-    (("list", "-o", "xml"), 2, "'xml' is not one of table, json, yaml, name"),
+    (("list", "-o", "xml"), 2, "'xml' is not one of table, wide, json, yaml, name"),
 ]
 
 
@@ -199,7 +199,7 @@ def test_the_same_create_again_goes_on_with_the_node(tpuctl, at_home):
 
     assert at_home(tpuctl.home, sleep=ctrl_c)(*CREATE).code == 130
     result = tpuctl(*CREATE)
-    assert (result.code, result.out.split("\t")[:4:3]) == (0, ["n1", "READY"])
+    assert (result.code, result.rows[0][:4:3]) == (0, ["n1", "READY"])
     there = "node 'n1' exists already, as it is asked for: going on with it"
     assert result.err.splitlines()[1:] == [there, "creating node n1"]
     assert tpuctl("node", "list", "-o", "name").out == "n1\n"

@@ -152,10 +152,7 @@ def test_the_table_says_which_worker_failed_and_why(slice4, home, tmp_path):
     (tmp_path / "a").write_text("a")
     (home(2) / "a").mkdir()
     result = slice4("node", "cp", str(tmp_path / "a"), "n1:")
-    assert (result.code, result.out.splitlines()[2]) == (
-        70,
-        "2\tFAILED\t0\t0\t1",
-    )
+    assert (result.code, result.rows[2]) == (70, ["2", "FAILED", "0", "0", "1"])
     assert result.err.splitlines() == [
         "warning: worker 2: a: not copied: a directory stands in the way",
         "error: 1 of 4 workers failed: 2",

@@ -112,7 +112,7 @@ def test_a_lock_that_nobody_holds_is_removed_without_a_question(shared, locks):
     locks[2].touch()
     result = shared("node", "free", "n1")
     assert (result.code, locks[2].exists()) == (0, False)
-    assert result.out.splitlines()[2] == f"2\tFREE\t-\t-\t{locks[2]}\t-"
+    assert result.rows[2] == ["2", "FREE", "-", "-", str(locks[2]), "-"]
     assert result.err == (
         f"worker 2: {locks[2]}: left by a program that is gone\n"
         "nobody holds the chips of node 'n1'\n"
@@ -136,13 +136,13 @@ def test_metrics_say_how_busy_the_chips_of_a_program_are(shared):
         told.write(b'{"hold": 7}\n')
         told.readline()
         told.write(b'{"bytes": [1073741824, 1073741824, 1073741824, 1073741824], "busy": 0.83}\n')
-        (row,) = shared("node", "metrics", "n1", "--worker", "2").out.splitlines()
-        assert row.split("\t")[:3] == ["2", "busy 83 %", "4.0 GiB of 63.0 GiB"]
+        (row,) = shared("node", "metrics", "n1", "--worker", "2").rows
+        assert row[:3] == ["2", "busy 83 %", "4.0 GiB of 63.0 GiB"]
 
 
 def test_metrics_say_that_chips_are_held_though_no_program_is_loaded(shared, hold):
     hold(1)
-    rows = [line.split("\t") for line in shared("node", "metrics", "n1").out.splitlines()]
+    rows = shared("node", "metrics", "n1").rows
     assert [row[:3] for row in rows] == [
         ["0", "free", "-"], ["1", "held, no program loaded", "-"], ["2", "free", "-"],
         ["3", "free", "-"],

@@ -67,7 +67,7 @@ def test_a_worker_that_does_not_answer_is_named_and_why(hosts, trouble):
     assert "1 of 4 workers do not answer: 1" in result.err
     result = hosts("node", "free", "n1")
     assert result.code == 70
-    assert result.out.splitlines()[1] == f"1\tLOST\t-\t-\t-\t{why}"
+    assert result.rows[1] == ["1", "LOST", "-", "-", "-", why]
     assert result.err.splitlines() == [
         f"warning: worker 1: {why}",
         "error: 1 of 4 workers failed: 1",

@@ -28,7 +28,7 @@ def test_a_row_for_each_worker(known):
 def test_check_logs_in_to_each(known):
     result = known("node", "workers", "n1", "--check")
     assert result.code == 0, result.err
-    assert [line.split("\t")[-1] for line in result.out.splitlines()] == ["yes"] * 4
+    assert [row[-1] for row in result.rows] == ["yes"] * 4
 
 
 def test_there_must_be_a_node_of_that_name(known):

@@ -28,7 +28,7 @@ def test_every_way_to_get_capacity(tpuctl, options, provisioning, price):
     result = tpuctl(*CREATE, *options)
     assert result.code == 0
     assert result.err.splitlines()[0] == f"v5litepod-16 {provisioning} in us-west4-a: {price}"
-    assert result.out.split("\t")[5] == provisioning
+    assert result.rows[0][5] == provisioning
     assert describe(tpuctl)["provisioning"] == provisioning
 
 
@@ -67,8 +67,8 @@ def test_where_nothing_tells_the_tier_there_is_no_price(tpuctl):
 
 def test_best_effort_is_listed_and_waited_for_as_such(tpuctl):
     tpuctl(*CREATE, "--best-effort")
-    assert tpuctl("qr", "list").out.split("\t")[5] == "best-effort"
-    assert tpuctl("qr", "wait", "q1").out.split("\t")[5:8:2] == ["best-effort", "-\n"]
+    assert tpuctl("qr", "list").rows[0][5] == "best-effort"
+    assert tpuctl("qr", "wait", "q1").rows[0][5:8:2] == ["best-effort", "-"]
 
 
 def test_autocheckpoint_reaches_the_node(tpuctl):
@@ -121,7 +121,7 @@ def test_what_gcloud_refuses_of_a_boot_disk(tpuctl, disk, message):
 def test_a_multislice_costs_and_is_named_as_many_nodes(tpuctl):
     result = tpuctl(*CREATE, "--spot", "--node-count", "2", "--node-prefix", "s")
     assert result.err.startswith("2 x v5litepod-16 spot in us-west4-a: 19.42 USD/h")
-    assert result.out.split("\t")[4] == "s-0,s-1"
+    assert result.rows[0][4] == "s-0,s-1"
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["usd_per_hour"] == 19.424
     assert tpuctl("node", "list", "-o", "name").out == "s-0\ns-1\n"
     assert tpuctl("node", "describe", "s-1", "-o", "json").json["multislice"] is True
@@ -250,7 +250,7 @@ def test_reset_makes_the_nodes_of_a_suspended_request_anew(tpuctl):
     assert what in refused.err
     assert tpuctl("qr", "reset", "q1", "--yes").code == 0
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"
-    assert tpuctl("node", "list").out.split("\t")[3] == "READY"
+    assert tpuctl("node", "list").rows[0][3] == "READY"
 
 
 def test_a_request_that_is_provisioning_cannot_be_deleted_yet(tpuctl, cloud):

@@ -64,7 +64,7 @@ def test_the_same_request_again_goes_on_with_it_and_another_is_a_conflict(tpuctl
     window = ("--valid-until-duration", "2h")
     tpuctl(*CREATE, *window)
     result = tpuctl(*CREATE, *window)
-    assert (result.code, result.out.split("\t")[0]) == (0, "q1")
+    assert (result.code, result.rows[0][0]) == (0, "q1")
     assert result.err.splitlines()[1:] == [
         "queued resource 'q1' exists already, as it is asked for: going on with it"
     ]

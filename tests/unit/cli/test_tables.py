@@ -1,0 +1,196 @@
+"""Lists: what fits a window is whole, and what does not fit is named."""
+
+import io
+import json
+import os
+import re
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuctl.cli.shell.options import Shared
+from tpuctl.cli.shell.output import Output
+from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH, fit_columns
+from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
+from tpuctl.cli.shell.tables.values import Moment, Size, Usd, attributes, cell_of, plain, seen
+from tpuctl.errors import UsageError
+from tpuctl.models.duration import age
+
+NOW_S = 1_800_000_000.0
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=30)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "name": NAMES,
+            "zone": st.sampled_from(["us-west4-a", "europe-west4-b", "asia-northeast1-b"]),
+            "state": st.sampled_from(["READY", "PREEMPTED", "WAITING_FOR_RESOURCES"]),
+            "size_bytes": st.integers(0, 2**50).map(Size),
+            "chips": st.integers(0, 10**6),
+            "usd_per_hour": st.floats(0, 10_000).map(Usd),
+            "created": st.floats(0, 10**7).map(lambda ago: Moment(NOW_S - ago)),
+            "why": st.text(min_size=0, max_size=200),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+KEYS = {key: (lambda row, key=key: row[key]) for key in (
+    "name", "zone", "state", "size_bytes", "chips", "usd_per_hour", "created", "why",
+)}  # fmt: skip
+LISTING = Listing(KEYS, least=("chips", "created"))
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(rows, columns, listing=LISTING, **shared):
+    out = Screen()
+    with mock.patch.dict(os.environ, {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}):
+        Output(Shared(**shared), out, io.StringIO(), lambda: NOW_S).items(rows, listing)
+    return re.sub("\x1b\\[[0-9;]*m", "", out.getvalue()).splitlines()
+
+
+@given(ROWS, st.integers(40, 240))
+def test_every_number_and_name_is_whole_or_its_column_is_named_below(rows, window):
+    heading, *lines = shown(rows, window)
+    named = lines.pop() if lines[-1].startswith("not shown: ") else ""
+    headings = {"name": "NAME", "zone": "ZONE", "state": "STATE", "size_bytes": "SIZE", "chips": "CHIPS",
+                "usd_per_hour": "USD/H", "created": "CREATED", "why": "WHY"}  # fmt: skip
+    left = set(re.findall(r"[A-Z/]+(?=,| \()", named))
+    for key, name in headings.items():
+        assert (name in heading.split()) != (name in left), (key, heading, named)
+    assert len(lines) == len(rows)
+    for row, line in zip(rows, lines, strict=True):
+        for key, name in headings.items():
+            text = seen(row[key], lambda epoch_s: age(NOW_S - epoch_s))
+            if name not in left and key != "why":
+                assert text in line, (key, text, line)
+    for line in [heading, *lines]:
+        assert len(line.rstrip()) <= max(window, len(rows[0]["name"]) + 2, 32) or len(left) == 7
+
+
+@given(
+    st.dictionaries(NAMES, st.integers(1, 80), min_size=1, max_size=12),
+    st.integers(1, 240),
+    st.data(),
+)
+def test_only_text_is_shortened_and_what_is_kept_fits(natural, window, data):
+    names = st.sampled_from(sorted(natural))
+    text, least = data.draw(st.sets(names)), data.draw(st.lists(names, unique=True))
+    fitted = fit_columns(natural, window, text=text, least=least)
+    assert [*fitted.widths, *fitted.left_out] != []
+    assert sorted([*fitted.widths, *fitted.left_out]) == sorted(natural)
+    assert next(iter(natural)) in fitted.widths
+    for name, width in fitted.widths.items():
+        assert width == natural[name] or (name in text and TEXT_WIDTH <= width < natural[name])
+    total = sum(fitted.widths.values()) + GAP * (len(fitted.widths) - 1)
+    assert total <= window or len(fitted.widths) == 1
+
+
+def test_the_least_important_columns_leave_first_and_then_those_on_the_right():
+    natural = {"name": 10, "zone": 10, "type": 10, "price": 10}
+    kept = [list(fit_columns(natural, window, least=["zone"]).widths) for window in (46, 45, 33, 21)]
+    assert kept == [
+        ["name", "zone", "type", "price"],
+        ["name", "type", "price"],
+        ["name", "type"],
+        ["name"],
+    ]
+
+
+ROW = {"name": "n1", "zone": "us-west4-a", "state": "READY", "size_bytes": Size(584), "chips": 16,
+       "usd_per_hour": Usd(4.804), "created": Moment(NOW_S - 90), "why": None}  # fmt: skip
+OTHER = ROW | {"name": "n2", "state": "CREATING", "chips": 4, "why": "no capacity", "size_bytes": Size(2048)}
+
+
+def test_a_narrow_window_shortens_text_and_names_what_it_leaves_out():
+    rows = [ROW, OTHER | {"why": "there is no more capacity in the zone 'us-west4-a'"}]
+    assert shown(rows, 66) == [
+        "NAME  ZONE        STATE        SIZE  USD/H  WHY",
+        "n1    us-west4-a  READY       584 B   4.80  -",
+        "n2    us-west4-a  CREATING  2.0 KiB   4.80  there is no more capa…",
+        "not shown: CHIPS, CREATED (-o wide, or a wider window)",
+    ]
+    assert shown(rows, 20, output="wide")[2].endswith("in the zone 'us-west4-a'")
+
+
+def test_a_pipe_gets_the_same_columns_with_tabs_below_a_header():
+    out = io.StringIO()
+    Output(Shared(), out, io.StringIO(), lambda: NOW_S).items([ROW], LISTING)
+    assert out.getvalue() == (
+        "NAME\tZONE\tSTATE\tSIZE\tCHIPS\tUSD/H\tCREATED\tWHY\n"
+        "n1\tus-west4-a\tREADY\t584\t16\t4.80\t2027-01-15T07:58:30Z\t-\n"
+    )
+    out = io.StringIO()
+    Output(Shared(no_headers=True), out, io.StringIO(), lambda: NOW_S).items([ROW], LISTING)
+    assert out.getvalue().startswith("n1\t")
+
+
+def test_tab_separated_values_have_keys_and_raw_values():
+    out = io.StringIO()
+    Output(Shared(output="tsv"), out, io.StringIO(), lambda: NOW_S).items([ROW], LISTING)
+    header, row = out.getvalue().splitlines()
+    assert header.split("\t") == list(KEYS)
+    assert row.split("\t") == [
+        "n1", "us-west4-a", "READY", "584", "16", "4.804", "2027-01-15T07:58:30Z", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"filter": ("state=READY",)}, ["n1"]),
+        ({"filter": ("why~capac",)}, ["n2"]),
+        ({"filter": ("chips=16", "zone~^us-")}, ["n1"]),
+        ({"filter": ("USD/H=4.80",)}, ["n1", "n2"]),
+        ({"sort": "chips"}, ["n2", "n1"]),
+        ({"sort": "-size_bytes"}, ["n2", "n1"]),
+        ({"sort": "why"}, ["n2", "n1"]),
+        ({"limit": 1}, ["n1"]),
+        ({"limit": 0}, []),
+    ],
+)
+def test_options_choose_rows(flags, names):
+    chosen = choose_rows([ROW, OTHER], LISTING, ListFlags(**flags))
+    assert [row["name"] for row in chosen] == names
+
+
+def test_options_choose_columns_for_programs_too():
+    out = io.StringIO()
+    flags = ListFlags(columns="chips,name")
+    Output(Shared(output="json"), out, io.StringIO(), lambda: NOW_S, flags).items([ROW], LISTING)
+    assert json.loads(out.getvalue()) == [{"chips": 16, "name": "n1"}]
+    assert choose_columns(LISTING, ListFlags()) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"filter": ("state",)}, "--filter 'state' is not KEY=VALUE or KEY~REGEX"),
+        ({"filter": ("colour=red",)}, "this list has no column 'colour'"),
+        ({"filter": ("name~(",)}, "--filter 'name~(': '(' is not a regular expression: "
+         "missing ), unterminated subpattern at position 0"),
+        ({"sort": "colour"}, "this list has no column 'colour'"),
+        ({"limit": -1}, "--limit must be at least 0, not -1"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_named(flags, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        list(choose_rows([ROW], LISTING, ListFlags(**flags)))
+
+
+def test_values_for_people_and_for_programs():
+    by_age = lambda epoch_s: age(NOW_S - epoch_s)  # noqa: E731
+    rows = [(Size(1229), "1229", 1229, "1.2 KiB"), (12345.678, "12345.678", 12345.678, "12346"),
+            (0.5, "0.5", 0.5, "0.5"), (True, "yes", True, "yes"), (None, "-", None, "-"),
+            ([1, "a"], "1,a", [1, "a"], "1,a"), (Usd(0.04), "0.0400", 0.04, "0.0400")]  # fmt: skip
+    for value, in_pipe, in_json, to_people in rows:
+        assert (cell_of(value), plain(value), seen(value, by_age)) == (in_pipe, in_json, to_people)
+
+
+def test_attributes_take_paths():
+    assert attributes("real", whole="numerator")["whole"](3) == 3
