@@ -58,8 +58,7 @@ def shown(rows, columns, listing=LISTING, **shared):
 def test_every_number_and_name_is_whole_or_its_column_is_named_below(rows, window):
     heading, *lines = shown(rows, window)
     named = lines.pop() if lines[-1].startswith("not shown: ") else ""
-    headings = {"name": "NAME", "zone": "ZONE", "state": "STATE", "size_bytes": "SIZE", "chips": "CHIPS",
-                "usd_per_hour": "USD/H", "created": "CREATED", "why": "WHY"}  # fmt: skip
+    headings = {key: key.upper() for key in KEYS} | {"size_bytes": "SIZE", "usd_per_hour": "USD/H"}
     left = set(re.findall(r"[A-Z/]+(?=,| \()", named))
     for key, name in headings.items():
         assert (name in heading.split()) != (name in left), (key, heading, named)
@@ -93,7 +92,9 @@ def test_only_text_is_shortened_and_what_is_kept_fits(natural, window, data):
 
 def test_the_least_important_columns_leave_first_and_then_those_on_the_right():
     natural = {"name": 10, "zone": 10, "type": 10, "price": 10}
-    kept = [list(fit_columns(natural, window, least=["zone"]).widths) for window in (46, 45, 33, 21)]
+    kept = [
+        list(fit_columns(natural, window, least=["zone"]).widths) for window in (46, 45, 33, 21)
+    ]
     assert kept == [
         ["name", "zone", "type", "price"],
         ["name", "type", "price"],
@@ -104,7 +105,13 @@ def test_the_least_important_columns_leave_first_and_then_those_on_the_right():
 
 ROW = {"name": "n1", "zone": "us-west4-a", "state": "READY", "size_bytes": Size(584), "chips": 16,
        "usd_per_hour": Usd(4.804), "created": Moment(NOW_S - 90), "why": None}  # fmt: skip
-OTHER = ROW | {"name": "n2", "state": "CREATING", "chips": 4, "why": "no capacity", "size_bytes": Size(2048)}
+OTHER = ROW | {
+    "name": "n2",
+    "state": "CREATING",
+    "chips": 4,
+    "why": "no capacity",
+    "size_bytes": Size(2048),
+}
 
 
 def test_a_narrow_window_shortens_text_and_names_what_it_leaves_out():

@@ -1,6 +1,7 @@
 """Data to stdout, all else to stderr; the one place that knows tables, JSON and terminals."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _AT_ONCE = 1000
+RED, YELLOW, BOLD = "31", "33", "1"
 _TEXT = ("why", "error", "command", "details", "reason", "description", "source", "sentence")
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(
@@ -149,18 +151,18 @@ class Output:
         fitted = self._fitted(texts, listing)
         console = Console(file=self.out, highlight=False, soft_wrap=True)
         if title:
-            console.print(title, style="italic")
+            console.print(title, style="italic", markup=False)
         right = {name for name, listed in values.items() if any(map(_is_number, listed))}
         if not self.shared.no_headers:
-            console.print(
-                _line({name: _heading(name) for name in fitted.widths}, fitted, right), style="bold"
-            )
+            headings = {name: _heading(name) for name in fitted.widths}
+            console.print(_line(headings, fitted, right).plain, style="bold", markup=False)
         for number in range(len(rows)):
             row = {name: texts[name][number] for name in fitted.widths}
             console.print(_line(row, fitted, right))
         if fitted.left_out:
             hidden = ", ".join(map(_heading, fitted.left_out))
-            console.print(f"not shown: {hidden} (-o wide, or a wider window)", style="dim")
+            more = f"not shown: {hidden} (-o wide, or a wider window)"
+            console.print(more, style="dim", markup=False)
 
     def _fitted(self, texts: Mapping[str, Sequence[str]], listing: Listing[T]) -> Fitted:
         from rich.cells import cell_len
@@ -244,7 +246,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr in one line, with --quiet too."""
-        self.err.write(f"warning: {self.typed(printable(text))}\n")
+        self.err.write(f"{self._label('warning', YELLOW)} {self.typed(printable(text))}\n")
         self.err.flush()
 
     def failure(self, error: TpuctlError) -> None:
@@ -255,9 +257,15 @@ class Output:
             document = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
             self.err.write(json.dumps(document | ({"hint": hint} if hint else {})) + "\n")
             return
-        self.err.write(f"error: {text}\n")
+        self.err.write(f"{self._label('error', RED)} {text}\n")
         if hint:
-            self.err.write(f"hint: {hint}\n")
+            self.err.write(f"{self._label('hint', BOLD)} {hint}\n")
+
+    def _label(self, word: str, style: str) -> str:
+        """The word that begins a message, coloured on a terminal that shows colours."""
+        is_plain = not self.err.isatty() or "NO_COLOR" in os.environ
+        is_plain = is_plain or os.environ.get("TERM") == "dumb"
+        return f"{word}:" if is_plain else f"\x1b[{style}m{word}:\x1b[0m"
 
     def interrupted(self, goes_on: Sequence[str]) -> None:
         """Print after Ctrl-C what still goes on, with the commands that end it."""
