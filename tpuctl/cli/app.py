@@ -13,7 +13,8 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit, TyperException
 
 from tpuctl import __version__
-from tpuctl.cli.shell.options import Verb, load_command, shared_options
+from tpuctl.cli.shell.help.other_tools import ROOT_WORDS
+from tpuctl.cli.shell.options import TABLE, Verb, load_command, shared_options
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
@@ -28,11 +29,11 @@ COMMANDS = {
         "queued_resource:app",
         "Request slices that wait for capacity (alias: qr).",
     ),
-    "job": ("job.group:app", "Run programs on every worker of a slice, and bring them back."),
+    "job": ("job.group:app", "Run programs on every worker of a slice."),
     "data": ("data.group:app", "Copy data to and from Cloud Storage and workers."),
     "checkpoint": (
         "checkpoint.group:app",
-        "List, verify, copy and prune checkpoints, tpuctl's and others'.",
+        "List, verify, copy and prune checkpoints.",
     ),
     "catalog": ("catalog:app", "Accelerator types, zones, runtime versions and prices."),
     "context": ("context:app", "Projects, zones and credentials to work with."),
@@ -47,11 +48,12 @@ COMMANDS = {
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),
-    "record": ("record:record", "Run a command and write its Cloud TPU API traffic to a file."),
+    "record": ("record:record", "Run a command and record its Cloud TPU API traffic."),
     "quickstart": (
         "local.quickstart:run_quickstart",
         "See the whole story happen on this machine.",
     ),
+    "help": ("help:show", "Show the help of a command, or a page of the documentation."),
 }
 LISTS = frozenset({"history"})
 """Commands without a noun whose result is a list."""
@@ -91,10 +93,26 @@ class LazyGroup(TyperGroup):
                 raise
             raise LocalIOError("cannot write: no space is left") from error
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by purpose, and the options that only the root has."""
+        from tpuctl.cli.shell.help import layout, sections
+
+        layout.write_sections(self, ctx, formatter, sections.ROOT)
+        layout.write_options(self, ctx, formatter, (f"{name}_option" for name, _, _ in TABLE))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the module of the noun in `args`, for shell completion too."""
+        """Import the module of the noun in `args`, for shell completion too.
+
+        `help node create` is `node create --help`. Raises UsageError for the command of another
+        tool, with the one of tpuctl.
+        """
+        if args[:1] == ["help"] and args[1:] and ALIASES.get(args[1], args[1]) in COMMANDS:
+            args = [*args[1:], "--help"]
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
+        if args and args[0] not in COMMANDS and (meant := ROOT_WORDS.get(args[0])):
+            hint = f"run: tpuctl {meant}" + " --help" * (not meant.startswith("-"))
+            raise UsageError(f"there is no command {args[0]!r}", hint=hint)
         if args and args[0] in COMMANDS:
             place, _ = COMMANDS[args[0]]
             kind = ListVerb if args[0] in LISTS else Verb
@@ -107,6 +125,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Cloud TPU slices, data, jobs and checkpoints from a terminal.",
 )
 

@@ -62,7 +62,7 @@ def zones(runtime: Runtime, accelerator_type: Type = None) -> None:
 
 @app.verb("runtimes", ListVerb)
 def runtimes(runtime: Runtime, generation: Generation = None) -> None:
-    """List runtime versions by generation, and the one that tpuctl chooses."""
+    """List runtime versions, and which one tpuctl chooses."""
     with _explain_unknown_names():
         chosen = [catalog.generation(generation)] if generation else catalog.generations()
     rows = [
@@ -75,7 +75,10 @@ def runtimes(runtime: Runtime, generation: Generation = None) -> None:
 
 @app.verb("prices", ListVerb)
 def prices(runtime: Runtime, accelerator_type: Type = None, generation: Generation = None) -> None:
-    """List public prices by type and zone, each with its date; --zone narrows."""
+    """List public prices by type and zone.
+
+    Each has its date. --zone chooses one zone.
+    """
     with _explain_unknown_names():
         rows = _priced(accelerator_type, generation, runtime.shared.zone)
     runtime.output.items(rows, PRICES)

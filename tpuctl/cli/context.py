@@ -87,7 +87,7 @@ def create(
         typer.Option(metavar="EMAIL", help="Who the workers of new slices are on Google Cloud."),
     ] = None,
 ) -> None:
-    """Check that a project, zone and bucket can be used, and keep them as a context.
+    """Check a project, zone and bucket, and keep them.
 
     What it says of new slices holds unless an option or the job file says otherwise.
     """

@@ -66,7 +66,10 @@ DETAILS = {
 
 @app.verb("create", slices.RequestVerb)
 def create(runtime: Runtime, name: Name) -> None:
-    """File a request; returns when it is accepted: tpuctl qr wait follows it to ACTIVE."""
+    """Request slices; return when the request is accepted.
+
+    `tpuctl qr wait` waits until it is ACTIVE.
+    """
     spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
     slices.print_price(runtime, node, count)
@@ -118,7 +121,10 @@ def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
 
 @app.verb("reset")
 def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
-    """Make the nodes of a request anew, as after a preemption; their disks are lost."""
+    """Create the nodes of a request again.
+
+    Use it after a preemption. The disks of the nodes are lost.
+    """
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     price = _when_active(request)

@@ -48,7 +48,10 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Bring the jobs of this context to their end; stops when there is none left."""
+    """Look after the jobs of this context.
+
+    It stops when no open job is left.
+    """
     from tpuctl.operations.jobs import supervise
 
     runtime.supervisor_warned = True

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from tpuctl.cli.app import COMMANDS
+from tpuctl.cli.shell.help.layout import examples
 from tpuctl.cli.shell.options import TABLE, load_command
 
 PAGES = Path(__file__).parents[3] / "docs" / "cli"
@@ -51,6 +52,8 @@ def described(path: str, command: Any) -> Iterator[str]:
     own = [row for row in rows if row and not SHARED & set(row[0].replace(",", "").split())]
     if own:
         yield "| | |\n|---|---|\n" + "\n".join(f"| `{how}` | {what} |" for how, what in own)
+    if lines := examples().get(path.removeprefix("tpuctl ")):
+        yield "```sh\n" + "\n".join(lines) + "\n```"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ HOUR_S = 3600.0
 
 
 def advise(runtime: Runtime, name: JobName) -> None:
-    """Reckon from a job's saves and preemptions which interval loses least (Young, Daly).
+    """Compute how often to save.
+
+    From a job's saves and preemptions, by the formula of Young and Daly.
 
     Losses are told of the time that the job has had slices so far.
     """

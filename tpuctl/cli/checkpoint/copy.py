@@ -36,7 +36,9 @@ def copy(
     ],
     step: Step = None,
 ) -> None:
-    """Copy a step to another checkpoint directory, in a bucket or here, where it counts at once.
+    """Copy a step to another checkpoint directory.
+
+    The directory is in a bucket or on this machine; the step counts there at once.
 
     Between buckets the service copies: no byte comes here. The step is there when all of it is; a
     second run sends only what is not there yet.
@@ -56,7 +58,9 @@ def push(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="gs://BUCKET/DIR.")],
     step: Step = None,
 ) -> None:
-    """Copy a step of a directory here to a bucket, where jobs can go on from it.
+    """Copy a step to a bucket.
+
+    Jobs can go on from it there.
 
     Every byte is compared with what was saved. The step is there when all of it is; a second run
     sends only what is not there yet.

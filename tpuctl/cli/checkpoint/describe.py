@@ -19,7 +19,9 @@ TENSOR = attributes("name", "dtype", "shape", "norm", "nan_count", "inf_count")
 
 
 def describe(runtime: Runtime, directory: Dir, step: Step = None) -> None:
-    """Show a step: who wrote it and when, and its tensors with norm, NaN and Inf counts.
+    """Show a step and its tensors.
+
+    Who wrote it and when; the norm, NaN and Inf count of each tensor.
 
     It is read for that, and verified on the way.
     """

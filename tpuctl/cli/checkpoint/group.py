@@ -3,7 +3,7 @@
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 
-app = Noun("List, verify, copy and prune checkpoints, tpuctl's and others'.")
+app = Noun("List, verify, copy and prune checkpoints.")
 
 app.verb_in("list", "checkpoint.list:list_checkpoints", ListVerb)
 app.verb_in("push", "checkpoint.copy:push")

@@ -53,7 +53,9 @@ def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: 
 
 
 def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
-    """List the steps of a checkpoint directory, the oldest first, and what each is good for.
+    """List the steps of a directory, and their state.
+
+    The oldest step comes first.
 
     \b
         COMPLETE      all of it is there, as far as the listing tells; `verify` reads the bytes

@@ -25,7 +25,10 @@ def pin(
         bool, typer.Option("--remove", help="Unpin it: it may be deleted again.")
     ] = False,
 ) -> None:
-    """Keep a step: neither the program that saves nor `prune` deletes it."""
+    """Keep a step, whatever its age.
+
+    Neither the program that saves nor `prune` deletes it.
+    """
     from tpuctl.operations.checkpoints.prune import pin_step, unpin_step
 
     if remove and step is None:

@@ -46,7 +46,9 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it, delete nothing.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Delete all but the newest steps, and what saves that broke off have left.
+    """Delete all but the newest steps.
+
+    What interrupted saves left behind is deleted as well.
 
     The newest good step and pinned ones always stay, and what may still be under way. Before
     anything is deleted the newest one that stays is read; when it is corrupt, the one before stays.

@@ -32,7 +32,9 @@ def pull(
     target: Annotated[str, typer.Argument(metavar="DEST", help="A directory here.")],
     step: Step = None,
 ) -> None:
-    """Copy a step of a bucket to a directory, where it can be restored from as it is.
+    """Copy a step to this machine.
+
+    Programs can restore it from there as it is.
 
     Every byte is verified; a second run fetches only what is not there yet.
     """

@@ -44,7 +44,9 @@ def seal(
         typer.Option("--watch", help="Seal each step as it becomes complete, until Ctrl-C."),
     ] = False,
 ) -> None:
-    """Write down size, generation and checksum of every object of steps that others wrote.
+    """Record the checksums of steps that others wrote.
+
+    The size, generation and checksum of every object are kept.
 
     Orbax, PyTorch DCP and safetensors restore damaged bytes silently; `verify` finds them then.
     Without --step every complete step that is not sealed yet. Nothing is written into a step.

@@ -41,7 +41,7 @@ def verify(
         bool, typer.Option("--all", help="Every step, also those that were rolled back.")
     ] = False,
 ) -> None:
-    """Read every byte of a step and compare it with what was written.
+    """Read every byte of a step and compare checksums.
 
     A step of tpuctl that differs is marked: no run goes on from it, nor does prune count it.
     One that was copied here, or marked before, and does not differ, is COMPLETE from then on.

@@ -22,7 +22,9 @@ def copy(
     max_delete: MaxDelete = 1000,
     yes: Yes = False,
 ) -> None:
-    """Copy an object, or all under a prefix, to another bucket or another name.
+    """Copy objects within Cloud Storage.
+
+    An object, or all below a prefix, to another bucket or another name.
 
     Cloud Storage copies, and no byte comes here; metadata goes with the object. A second run copies
     nothing.

@@ -47,7 +47,9 @@ def push(
     yes: Yes = False,
     shard: Shard = False,
 ) -> None:
-    """Copy a file or directory into a bucket, or to the workers of a slice through one.
+    """Copy files to a bucket or to the workers of a slice.
+
+    To workers they go through a bucket.
 
     A second run sends nothing.
 
@@ -87,7 +89,10 @@ def pull(
     max_delete: MaxDelete = 1000,
     yes: Yes = False,
 ) -> None:
-    """Copy an object, or all under a prefix, to this machine; a second run fetches nothing."""
+    """Copy objects to this machine.
+
+    An object, or all below a prefix. A second run fetches nothing.
+    """
     from tpuctl.operations.stage.plan.pull_plan import plan_pull
     from tpuctl.operations.stage.transfer import pull_objects
 

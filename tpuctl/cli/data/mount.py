@@ -18,7 +18,10 @@ def mount(
         bool, typer.Option("--foreground", help="Stay until it is unmounted, or Ctrl-C.")
     ] = False,
 ) -> None:
-    """Mount a bucket, or a prefix of it, as a directory of this machine, by gcsfuse."""
+    """Mount a bucket as a directory, with gcsfuse.
+
+    A prefix of a bucket can be mounted as well.
+    """
     from tpuctl.operations.stage.mounting import mount_bucket
 
     mount_bucket(runtime.context, url, directory, is_read_only=read_only, in_foreground=foreground)

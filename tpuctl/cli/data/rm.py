@@ -36,7 +36,9 @@ def remove(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Delete an object, or with --recursive all below a prefix too.
+    """Delete an object, or all below a prefix.
+
+    A prefix needs --recursive.
 
     Each object is deleted only in the version that was listed. What jobs still need is named first.
     """

@@ -34,7 +34,9 @@ def verify(
     ] = None,
     shard: Shard = False,
 ) -> None:
-    """Compare two ends by size and checksum, or read a bucket again; nothing is written.
+    """Compare two ends by size and checksum.
+
+    With one end, its objects are read again. Nothing is written.
 
     One of the two is gs://. With that alone every object is fetched and compared with its checksum.
     """

@@ -25,7 +25,10 @@ def bundle(
         typer.Option("--file", "-O", metavar="FILE", help="Where to; else ID.tar.gz here."),
     ] = None,
 ) -> None:
-    """Put a job's record, events, last lines, statuses, stacks and Ray logs into one .tar.gz."""
+    """Pack all that is known of a job into a .tar.gz.
+
+    Record, events, last lines, statuses, stacks and Ray logs.
+    """
     from tpuctl.operations.jobs import logs
 
     path, written = logs.write_bundle(runtime, name, file)

@@ -12,7 +12,7 @@ from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.operations.jobs import queries, supervision
 from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
-app = Noun("Run programs on every worker of a slice, and bring them back.")
+app = Noun("Run programs on every worker of a slice.")
 
 app.verb_in("submit", "job.submit:submit")
 app.verb_in("templates", "job.templates:list_templates")
@@ -33,7 +33,9 @@ def list_jobs(
         str | None, typer.Option(metavar="WHO", help="Only jobs of USER@HOST, or of USER.")
     ] = None,
 ) -> None:
-    """List the jobs of the context's bucket, the newest first: open ones, and the last that ended.
+    """List jobs, the newest first.
+
+    Open jobs of the context's bucket, and those that ended last.
 
     How many were left out is told on stderr; -o json, yaml and name leave out none.
     """
@@ -57,7 +59,10 @@ def list_jobs(
 
 @app.verb("describe")
 def describe(runtime: Runtime, name: JobName) -> None:
-    """Show one job: why it waits or what it does next, its attempts, who failed first, its cost."""
+    """Show one job.
+
+    Why it waits or what it does next, its attempts, the worker that failed first, its cost.
+    """
     from tpuctl.cli.job import describe_view
     from tpuctl.cli.shell import detail_view
     from tpuctl.operations.metrics import explain
@@ -82,7 +87,10 @@ app.verb_in("ssh", "job.workers:ssh")
 
 @app.verb("wait")
 def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
-    """Wait until a job has ended and its slices are gone; fails when the job failed."""
+    """Wait until a job has ended.
+
+    Its slices are gone then. The command fails when the job failed.
+    """
 
     job = queries.find_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
@@ -98,7 +106,10 @@ def cancel(
         list[str], typer.Argument(metavar="NAME...", help="The jobs: their ids, or their names.")
     ],
 ) -> None:
-    """End jobs: their programs get SIGTERM, their own slices are torn down."""
+    """End jobs, and delete their own slices.
+
+    Programs get SIGTERM first.
+    """
     from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change
 
@@ -117,7 +128,10 @@ def delete(
     ],
     yes: Yes = False,
 ) -> None:
-    """Delete the records, logs and workdirs of jobs that have ended; checkpoints always stay."""
+    """Delete the records and logs of ended jobs.
+
+    Their workdirs as well; checkpoints always stay.
+    """
     from tpuctl.byte_size import size_text
     from tpuctl.operations.jobs import change
 
@@ -136,7 +150,10 @@ def delete(
 
 @app.verb("retry")
 def retry(runtime: Runtime, name: JobName) -> None:
-    """Let a job that failed or was cancelled begin anew, and see that a supervisor runs."""
+    """Start a failed or cancelled job again.
+
+    A supervisor is started when none runs.
+    """
     from tpuctl.cli.job import submit
     from tpuctl.operations.jobs import change
 

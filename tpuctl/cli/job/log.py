@@ -30,7 +30,9 @@ def logs(
         str | None, typer.Option(metavar="REGEX", help="Only lines that it is found in.")
     ] = None,
 ) -> None:
-    """Print what the job's programs printed, all workers merged by time.
+    """Print the log of a job.
+
+    All workers are merged by time.
 
     Lines that several workers print at about the same time are shown once: [0-3] text.
     """

@@ -25,7 +25,9 @@ def metrics(
     plot: Plot = None,
     source: Source = MetricSource.AGENT,
 ) -> None:
-    """Show what was measured on the workers of a job: hosts, chips, program.
+    """Show what the workers of a job measured.
+
+    Hosts, chips and program.
 
     A table has the newest sample of each worker, or with --metric the range of each; -o json and
     csv have all samples of all attempts, which outlive the slices. --plot draws them, with the

@@ -42,7 +42,10 @@ def submit(
         bool, typer.Option("--dry-run", help="Show what would be done and cost; write nothing.")
     ] = False,
 ) -> None:
-    """Submit a job; returns when it is in the bucket and a supervisor looks after it."""
+    """Submit a job.
+
+    Returns when the job is in the bucket and a supervisor looks after it.
+    """
     if follow and foreground:
         raise UsageError(
             "--follow and --foreground exclude each other",

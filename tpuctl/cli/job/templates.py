@@ -15,7 +15,10 @@ COLUMNS = attributes("name", "about")
 
 
 def list_templates(runtime: Runtime) -> None:
-    """List the jobs that come with tpuctl; tpuctl job init writes one."""
+    """List the templates of jobs that come with tpuctl.
+
+    `tpuctl job init` writes one.
+    """
     runtime.output.items(templates.list_templates(), COLUMNS, title="templates")
 
 
@@ -30,7 +33,10 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
-    """Write the files of a template: program, job file and data, ready to be submitted."""
+    """Write the files of a template.
+
+    Program, job file and data, ready to be submitted.
+    """
     target = directory or Path(template)
     written = templates.write_template(template, target, force=force)
     runtime.output.items(written, {"path": str})

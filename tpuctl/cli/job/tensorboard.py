@@ -18,7 +18,7 @@ def tensorboard(
         typer.Option(metavar="DIR|gs://...", help="Where to; else tensorboard/ID below here."),
     ] = None,
 ) -> None:
-    """Write what was measured on a job's workers as TensorBoard's event files.
+    """Write measurements as event files for TensorBoard.
 
     Each worker of each attempt is a run. A second call adds what is new.
     """

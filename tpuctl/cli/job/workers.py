@@ -23,7 +23,9 @@ def execute(
     output_directory: OutputDirectory = None,
     timeout: Limit = None,
 ) -> None:
-    """Run a command beside the program of a job, on the workers of the slices it has now.
+    """Run a command on the workers of a job.
+
+    It runs beside the program, on the slices that the job has now.
 
     It is `tpuctl node exec` in all else: it gets no input, and ends with this command.
     """
@@ -38,7 +40,9 @@ def ssh(
     argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker of the job.")] = "0",
 ) -> None:
-    """Log in to a worker of the slices that a job has now, as `tpuctl node ssh` does.
+    """Log in to a worker of a job.
+
+    The worker belongs to the slices that the job has now; otherwise as `tpuctl node ssh`.
 
     A COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
     """

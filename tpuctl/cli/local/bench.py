@@ -42,7 +42,9 @@ def bench(
         str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
     ] = "60s",
 ) -> None:
-    """Multiply on its chips, and let them exchange arrays: times of this machine and of a real one.
+    """Measure the simulated chips.
+
+    Products and exchanges of arrays: times on this machine, and modelled times of real chips.
 
     MEASURED is this machine's; MODELLED what the chips would have taken, with its interval. The
     workers of the type are processes of this machine; no local cloud needs to run.

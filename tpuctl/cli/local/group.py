@@ -74,7 +74,8 @@ def up(
     loopback_doors: Annotated[
         bool,
         typer.Option(
-            "--loopback-doors", help="Workers' SSH on 127.x.y.z, port 2222; see docs/localsim.md."
+            "--loopback-doors",
+            help="Workers' SSH on 127.x.y.z, port 2222; see: tpuctl help localsim.",
         ),
     ] = False,
     python: Annotated[
@@ -86,7 +87,10 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start a local cloud, or find it running; prints its endpoints as one JSON line."""
+    """Start a local cloud, or find it running.
+
+    Prints its endpoints, to a program as one line of JSON.
+    """
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
     if isolation not in (None, *local_cloud.ISOLATIONS):
@@ -119,7 +123,10 @@ def down(
         bool, typer.Option("--delete-state", help="Delete its nodes, buckets and disks as well.")
     ] = False,
 ) -> None:
-    """End a local cloud, its workers and its supervisor; its state is kept unless you say so."""
+    """End a local cloud; its state is kept.
+
+    Its workers and its supervisor end as well.
+    """
     ended = local_cloud.stop(runtime.home, name, delete_state=delete_state)
     runtime.output.note(f"local cloud {name!r} {'is down' if ended else 'was not running'}")
 
@@ -149,7 +156,10 @@ def reset(
     name: Name = DEFAULT_CONTEXT,
     yes: Yes = False,
 ) -> None:
-    """Delete every node, request, job and object of a running local cloud."""
+    """Delete everything in a running local cloud.
+
+    Every node, request, job and object.
+    """
     control = local_cloud.control_api(_endpoint_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
     local_cloud.reset(runtime.home, name, control)
@@ -158,7 +168,10 @@ def reset(
 
 @app.verb("env")
 def env(runtime: Runtime, name: Name = DEFAULT_CONTEXT) -> None:
-    """Print the exports that point other programs at it: eval "$(tpuctl local env)"."""
+    """Print the exports that point other programs at it.
+
+    Use it as: eval "$(tpuctl local env)"
+    """
     for variable, value in local_cloud.client_environment(_endpoint_line(runtime, name)).items():
         runtime.output.line(f"export {variable}={shlex.quote(value)}")
 
@@ -171,7 +184,9 @@ def shell(
     ] = None,
     name: Name = DEFAULT_CONTEXT,
 ) -> None:
-    """Open a shell, or run a command, inside its network: ssh, scp and gcloud reach the workers.
+    """Open a shell, or run a command, inside its network.
+
+    ssh, scp and gcloud reach the workers from there.
 
     All that `tpuctl local env` prints is set in there.
     """
@@ -188,7 +203,9 @@ def preempt(
     ] = None,
     no_notice: Annotated[bool, typer.Option("--no-notice", help="Take it at once.")] = False,
 ) -> None:
-    """Take a node away, as Google does with spot capacity; in whichever zone it is.
+    """Preempt a node, as Google does with spot capacity.
+
+    The node may be in any zone.
 
     It says how long the notice is.
     """
@@ -222,7 +239,9 @@ def fault(
     clear: Annotated[bool, typer.Option("--clear", help="End every fault.")] = False,
     name: Name = DEFAULT_CONTEXT,
 ) -> None:
-    """Let things go wrong on purpose: without TEXT, list what does.
+    """Let things go wrong on purpose.
+
+    Without TEXT, list the faults that are in force.
 
     \b
         GetNode: UNAVAILABLE x2 after call 3    the 4th and 5th call are refused

@@ -28,7 +28,9 @@ def forward(
     ],
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
 ) -> None:
-    """Let ports of this machine lead to ports of a worker, until Ctrl-C.
+    """Forward ports of this machine to a worker.
+
+    It ends with Ctrl-C.
 
     As ssh -L, for what listens on the worker's own localhost: notebooks, TensorBoard, profilers.
     LOCAL 0 is any free port. When the connection breaks it is made again.

@@ -48,7 +48,10 @@ def create(
 
 @app.verb("list", ListVerb)
 def list_nodes(runtime: Runtime) -> None:
-    """List nodes, in every zone unless one is named, with what they cost."""
+    """List nodes, with what they cost.
+
+    All zones are listed; --zone chooses one.
+    """
     if runtime.has_no_local_state():
         runtime.output.items([], NODES)
         return
@@ -62,7 +65,10 @@ def list_nodes(runtime: Runtime) -> None:
 
 @app.verb("describe")
 def describe(runtime: Runtime, name: NodeName) -> None:
-    """Show one node: its workers, its health, what is announced, how its startup script ended."""
+    """Show one node.
+
+    Its workers, its health, announced maintenance, and how its startup script ended.
+    """
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
     (node,) = with_flex_start(runtime.tpu, [node])
     print_node(runtime.output, node, lifecycle.startup_outcomes(runtime.tpu, node))
@@ -78,7 +84,10 @@ def delete(
     yes: Yes = False,
     no_wait: NoWait = False,
 ) -> None:
-    """Delete a node, and the queued resource that owns it: a suspended one holds quota."""
+    """Delete a node, and the queued resource that owns it.
+
+    A queued resource without its node is suspended, and a suspended one holds quota.
+    """
     planned = lifecycle.plan_deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
     others = "".join(f" and node {other!r}" for other in planned.others)

@@ -30,7 +30,9 @@ def metrics(
     plot: Plot = None,
     source: Source = MetricSource.AGENT,
 ) -> None:
-    """Measure the workers of a node now: hosts and chips, with or without a job.
+    """Measure the hosts and chips of a node now.
+
+    It needs no job.
 
     What is measured is kept on this machine for a week; --since shows that too, and --plot draws
     it. --source cloud-monitoring asks no worker.

@@ -27,7 +27,9 @@ def ssh(
     argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
     worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
 ) -> None:
-    """Log in to a worker of a node, or run a command there with your terminal and your input.
+    """Log in to a worker, or run a command there.
+
+    The command has your terminal and your input.
 
     As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
     """

@@ -33,7 +33,9 @@ def workers(
         bool, typer.Option("--check", help="Log in to each, and say why not where that fails.")
     ] = False,
 ) -> None:
-    """Show the workers of a node: addresses, host names, what is wrong with each.
+    """List the workers of a node.
+
+    Addresses, host names, and what is wrong with each.
 
     With --check it fails when a worker does not answer by SSH.
     """

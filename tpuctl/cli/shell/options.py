@@ -10,6 +10,8 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from tpuctl.cli.shell.help.other_tools import verb_for
+from tpuctl.errors import UsageError
 from tpuctl.models.duration import parse_duration
 
 Command = TyperCommand | TyperGroup
@@ -138,6 +140,13 @@ class Verb(TyperCommand):
         """The object whose attributes the options of the table set."""
         return runtime
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the command's own options, and then its examples."""
+        from tpuctl.cli.shell.help import layout
+
+        layout.write_options(self, ctx, formatter, (f"{name}_option" for name, _, _ in TABLE))
+        layout.write_examples(ctx.command_path.partition(" ")[2], formatter)
+
 
 class Noun(TyperGroup):
     """A group of verbs, each of which is made, or even imported, only when somebody asks for it."""
@@ -165,6 +174,21 @@ class Noun(TyperGroup):
         if make is not None:
             self.commands[cmd_name] = make()
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb. Raises UsageError for the verb of another tool, with the one of tpuctl."""
+        if args and args[0] not in self.commands and (verb := verb_for(args[0], self.commands)):
+            raise UsageError(
+                f"{ctx.command_path} has no verb {args[0]!r}",
+                hint=f"run: {' '.join((ctx.command_path, verb, *args[1:]))}",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs, by what a person wants to do."""
+        from tpuctl.cli.shell.help import layout, sections
+
+        layout.write_sections(self, ctx, formatter, sections.NOUNS.get(self.name or "", {}))
 
     def _add(self, name: str, make: Callable[[], Command]) -> None:
         self.commands[name] = TyperCommand(name=name)  # lists of names make nothing

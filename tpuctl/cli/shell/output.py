@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -165,6 +164,8 @@ class Output:
             console.print(more, style="dim", markup=False)
 
     def _fitted(self, texts: Mapping[str, Sequence[str]], listing: Listing[T]) -> Fitted:
+        from shutil import get_terminal_size
+
         from rich.cells import cell_len
 
         natural = {
@@ -172,7 +173,7 @@ class Output:
         }
         if self.format == Format.WIDE or self.list_flags.columns:
             return Fitted(natural, ())
-        window = shutil.get_terminal_size().columns
+        window = get_terminal_size().columns
         return fit_columns(natural, window, text=_TEXT, least=listing.least)
 
     def _age(self, epoch_s: float) -> str:

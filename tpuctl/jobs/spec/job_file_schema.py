@@ -18,7 +18,7 @@ from tpuctl.jobs.spec import scalars
 from tpuctl.jobs.spec.scalars import MismatchError, PatternError, RangeError
 
 FILE = "job-file.schema.json"
-HINT = "see docs/job-file.md"
+HINT = "run: tpuctl help job-file"
 Schema = Mapping[str, Any]
 NEAR_CUTOFF = 0.55
 """Of two names: `zone` is close to `zones`, and not to `name`."""

@@ -1,0 +1,1 @@
+"""What --help shows: sections of verbs, own options, examples."""

@@ -1,0 +1,49 @@
+"""The sections in which a help page lists commands, by what a person wants to do."""
+
+from collections.abc import Mapping, Sequence
+
+Sections = Mapping[str, str]
+
+ROOT: Sections = {
+    "Start here": "quickstart context catalog help",
+    "Slices": "node queued-resource",
+    "Programs and data": "run job data checkpoint supervisor",
+    "See": "top dashboard explain history sweep",
+    "Offline": "local record",
+}
+NOUNS: Mapping[str, Sections] = {
+    "node": {
+        "Get": "list describe workers metrics",
+        "Change": "create update start stop wait delete",
+        "Work on it": "exec ssh cp forward free",
+    },
+    "queued-resource": {"Get": "list describe wait", "Change": "create reset delete"},
+    "job": {
+        "Get": "list describe logs metrics tensorboard bundle",
+        "Change": "submit wait cancel retry delete",
+        "Work on it": "exec ssh",
+        "Begin with": "templates init",
+    },
+    "data": {"Get": "list verify", "Change": "push pull copy rm", "Work on it": "mount"},
+    "checkpoint": {
+        "Get": "list describe verify advise",
+        "Change": "push pull copy pin prune seal",
+    },
+    "catalog": {"Get": "types zones runtimes prices"},
+    "context": {"Get": "list show", "Change": "create use delete"},
+    "local": {
+        "Get": "status env",
+        "Change": "up down reset",
+        "Work on it": "shell preempt fault bench",
+    },
+    "supervisor": {"Change": "run"},
+}
+
+
+def section_names(sections: Sections, names: Sequence[str]) -> dict[str, list[str]]:
+    """The commands of each section in their order; one that no section has comes last."""
+    placed = {title: listed.split() for title, listed in sections.items()}
+    known = {name for listed in placed.values() for name in listed}
+    rest = [name for name in names if name not in known]
+    found = {title: [n for n in listed if n in names] for title, listed in placed.items()}
+    return found | ({"Commands": rest} if rest else {})
