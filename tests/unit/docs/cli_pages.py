@@ -45,7 +45,7 @@ def page(name: str) -> str:
 
 def described(path: str, command: Any) -> Iterator[str]:
     """What it does, how it is written, and its own options."""
-    context = typer.Context(command, info_name=path)
+    context = typer.Context(command, info_name=path, help_option_names=["-h", "--help"])
     yield (command.help or "").replace("\b\n", "")  # which keeps the lines below it as they are
     yield f"    {command.get_usage(context).removeprefix('Usage: ')}"
     rows = [record for record in map(lambda one: one.get_help_record(context), command.params)]
