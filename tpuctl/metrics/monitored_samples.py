@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import commonprefix
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from tpuctl.metrics.samples import Sample, WorkerSamples
@@ -129,7 +128,9 @@ def samples_of(
 def _samples(rows: Mapping[float, Mapping[str, list[float]]]) -> list[Sample]:
     """A sample for each minute; a host has the mean of its cores."""
     return [
-        Sample(minute_s, {name: fmean(values) for name, values in sorted(rows[minute_s].items())})
+        Sample(
+            minute_s, {name: sum(each) / len(each) for name, each in sorted(rows[minute_s].items())}
+        )
         for minute_s in sorted(rows)
         if rows[minute_s]
     ]

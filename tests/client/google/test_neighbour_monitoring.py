@@ -408,6 +408,7 @@ def test_tpuctl_shows_busy_chips_while_the_program_runs(measured):
     first = shown.out.splitlines()[0].split("\t")
     assert first[:3] == ["0", "busy 25 %", "4.0 GiB of 63.0 GiB"]
     assert first[3].endswith(" %")
+    assert first[4].endswith("B")  # of how much Google does not say
 
 
 def test_without_figures_one_line_says_when_there_will_be_some(measured):

@@ -14,7 +14,6 @@ from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import Columns, Output, age, attributes
 from tpuctl.cli.shell.parsing import items
 from tpuctl.metrics import monitored_samples
-from tpuctl.metrics.chart_series import SILENT_S
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
 from tpuctl.models.duration import parse_duration
@@ -58,6 +57,8 @@ Source = Annotated[
         "every minute, for workers that cannot be reached as well.",
     ),
 ]
+SILENT_S = 25.0
+"""A worker that is measured every 10 s tells nothing when it is silent for longer."""
 CSV_COLUMNS = ("attempt", "worker", "time_s", "metric", "value")
 USED_OF = {
     "hbm": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),
@@ -102,9 +103,14 @@ def chips_text(use: ChipUse) -> str:
 
 
 def used_text(sample: Sample, column: str) -> str | None:
-    """`1.2 GiB of 15.8 GiB`, over all devices; None where it is not known."""
+    """`1.2 GiB of 15.8 GiB`, over all devices; the second is left out where it is not known.
+
+    None where the first is not.
+    """
     used, total = (_sum(sample, name) for name in USED_OF[column])
-    return None if used is None or total is None else f"{size_text(used)} of {size_text(total)}"
+    if used is None:
+        return None
+    return size_text(used) if total is None else f"{size_text(used)} of {size_text(total)}"
 
 
 def used_share(sample: Sample, column: str) -> float | None:

@@ -20,7 +20,7 @@ def busy_s(pids: list[str]) -> float:
 
 def memory_bytes(pids: list[str]) -> int:
     """Return the memory of these that no other process shares."""
-    return sum(_private_pages(pid) for pid in pids if pid != _FIRST) * _PAGE_BYTES
+    return sum(map(_private_pages, pids)) * _PAGE_BYTES
 
 
 def process_ids() -> list[str]:
