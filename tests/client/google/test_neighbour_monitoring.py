@@ -489,13 +489,3 @@ def test_a_job_has_the_figures_of_its_attempts_by_their_times(tpuctl, measured, 
         "warning: attempt 1: its slice is gone, and Cloud Monitoring names no chips of a slice "
         "that is\n"
     )
-
-
-def test_a_picture_is_drawn_of_a_job_by_cloud_monitoring(tpuctl, two_attempts, tmp_path):
-    pytest.importorskip("matplotlib", reason="a plot needs matplotlib")
-    path = tmp_path / "job.svg"
-    drawn = tpuctl(
-        *("job", "metrics", "digits", "--source", "cloud-monitoring"), "--plot", str(path)
-    )
-    assert (drawn.code, drawn.out) == (0, f"file  {path}\n")
-    assert "Processors of the host (%)" in path.read_text()

@@ -28,6 +28,14 @@ def test_a_line_goes_on_where_samples_come_late_and_breaks_where_the_worker_is_s
     assert line.gaps == [5, 6, 7, 8]
 
 
+def test_a_line_of_one_figure_a_minute_breaks_where_one_is_missing():
+    told = [WorkerSamples(1, 0, samples(0, 60, 120, 300))]
+    (line,) = only(charts(told, silent_s=150.0).charts).lines
+    assert line.gaps == list(range(13, 30))
+    (often,) = only(charts(told).charts).lines
+    assert {1, 7, 13} <= set(often.gaps)
+
+
 def test_attempts_are_lines_of_their_own_and_nothing_is_drawn_between_them():
     told = [WorkerSamples(1, 0, samples(0, 10)), WorkerSamples(2, 0, samples(300, 310))]
     lines = only(charts(told).charts).lines
