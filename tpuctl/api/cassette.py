@@ -65,7 +65,7 @@ def create(path: Path, started_s: float, project: str) -> Cassette:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         hint = "choose another file with --to"
-        raise ConflictError(f"{path} is there already", hint=hint) from None
+        raise ConflictError(f"{path} exists already", hint=hint) from None
     except OSError as error:
         raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
     os.close(descriptor)

@@ -46,10 +46,10 @@ def address_quota(rest: RestApi, project: str, region: str) -> AddressQuota:
     try:
         reply = rest.request("GET", f"/compute/v1/projects/{project}/regions/{region}")
     except OSError as error:
-        raise TransientError(f"the address quota cannot be asked: {error}") from error
+        raise TransientError(f"the address quota cannot be read: {error}") from error
     try:
         metrics = {str(row["metric"]): row for row in reply.document["quotas"]}
         found = metrics[ADDRESSES]
         return AddressQuota(region, int(found["limit"]), int(found["usage"]))
     except (ValueError, TypeError, LookupError) as error:
-        raise TransientError(f"the address quota is not told: HTTP {reply.status}") from error
+        raise TransientError(f"the address quota is not known: HTTP {reply.status}") from error

@@ -49,9 +49,9 @@ def tpu_limits(rest: RestApi, project: str) -> list[QuotaLimit]:
         try:
             reply = rest.request("GET", f"{path}?{urlencode(query)}")
         except OSError as error:
-            raise TransientError(f"the quota cannot be asked: {error}") from error
+            raise TransientError(f"the quota cannot be read: {error}") from error
         if reply.status != 200:
-            raise TransientError(f"the quota cannot be asked: HTTP {reply.status}")
+            raise TransientError(f"the quota cannot be read: HTTP {reply.status}")
         return reply.document
 
     pages = read_pages(fetch, json_token, IntegrityError, f"the quotas of project {project}")

@@ -66,7 +66,7 @@ class Checkpointer:
         self._keep = environment_number(KEEP, 3) if keep is None else whole_number("keep", keep)
         self._every = whole_number("every", every)
         if self._every <= 0:
-            raise UsageError(f"every {every} steps?")
+            raise UsageError(f"every must be at least 1, not {every}")
         self._has_begun = False
         self._records: RecordCache | None = None
         self._memory: CopyBuffers | None = None

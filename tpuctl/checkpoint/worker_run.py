@@ -46,7 +46,7 @@ def environment_number(name: str, default: int) -> int:
     if not text:
         return default
     if not text.isascii() or not text.isdecimal():
-        raise UsageError(f"{name} is {text!r}, which is no whole number")
+        raise UsageError(f"{name} is {text!r}, which is not a whole number")
     return int(text)
 
 
@@ -55,7 +55,7 @@ def whole_number(name: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise UsageError(f"{name} is {value!r}, which is no whole number") from error
+        raise UsageError(f"{name} is {value!r}, which is not a whole number") from error
 
 
 def _number(name: str, value: int | None, variable: str, default: int) -> int:
@@ -80,15 +80,15 @@ def resolve_run(  # noqa: PLR0913 (each one a fact of the run)
     worker_count = _number("worker_count", worker_count, WORKER_COUNT, 1)
     fence = _number("fence", fence, FENCE, -1)
     if not (0 <= worker_id < worker_count and -1 <= fence <= LAST_FENCE):
-        raise UsageError(f"worker {worker_id} of {worker_count}, fence {fence}?")
+        raise UsageError(f"worker {worker_id} of {worker_count} with fence {fence} is not possible")
     if fence < 0 and worker_count > 1:
         raise UsageError(
             f"{worker_count} workers need a fence, the same for all and higher for each run",
-            hint=f"set {FENCE}, as a job of tpuctl does, or say fence=",
+            hint=f"set {FENCE}, as a job of tpuctl does, or pass fence=",
         )
     program = os.environ.get(PROGRAM, "") if program is None else program
     if not isinstance(program, str):
-        raise UsageError(f"program_version is {program!r}, which is no text")
+        raise UsageError(f"program_version is {program!r}, which is not text")
     digest = os.environ.get(DIGEST, "") if digest is None else digest
     if digest not in ("", SHA_256):
         raise UsageError(f"digest is {digest!r}", hint=f"the only one is {SHA_256}")

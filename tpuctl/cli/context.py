@@ -96,7 +96,9 @@ def create(
         raise ConflictError(f"{name!r} is a local cloud", hint="choose another name")
     _refuse_known(runtime.config, name)
     if not (runtime.shared.project and runtime.shared.zone):
-        raise UsageError("say which project and zone", hint="add --project ID --zone ZONE")
+        raise UsageError(
+            "the project and the zone are missing", hint="add --project ID --zone ZONE"
+        )
     context = Context(
         name,
         runtime.shared.project,
@@ -117,7 +119,7 @@ def create(
     config.refuse_plaintext_endpoint(context)
     _require_working(runtime, context)
     config.change(runtime.home, lambda found: _with_context(found, context))
-    runtime.output.note(f"context {name!r} is made; to use it: tpuctl context use {name}")
+    runtime.output.note(f"context {name!r} is created; to use it, run: tpuctl context use {name}")
 
 
 @app.verb("delete")
@@ -129,7 +131,7 @@ def delete(runtime: Runtime, name: Name) -> None:
             hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
         raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
     config.change(runtime.home, lambda found: _without_context(found, name))
-    runtime.output.note(f"context {name!r} is forgotten")
+    runtime.output.note(f"context {name!r} is deleted")
 
 
 @app.verb("show")

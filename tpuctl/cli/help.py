@@ -32,7 +32,9 @@ def show(
 def _list_pages(runtime: Runtime) -> None:
     titles = {OPTIONS: "The options that every command takes", **help_pages.page_titles()}
     runtime.output.items(titles.items(), {"page": lambda row: row[0], "about": lambda row: row[1]})
-    runtime.output.note("to read one: tpuctl help PAGE; of a command: tpuctl help node create")
+    runtime.output.note(
+        "to read one, run: tpuctl help PAGE; for a command: tpuctl help node create"
+    )
 
 
 def _show_options(runtime: Runtime) -> None:

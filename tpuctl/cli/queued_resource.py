@@ -82,8 +82,8 @@ def create(runtime: Runtime, name: Name) -> None:
         )
     _add_interrupt_note(runtime, name, node.zone, _price(node, count))
     if filed.was_there:
-        said = f"queued resource {name!r} exists already, as it is asked for: going on with it"
-        runtime.output.note(said)
+        there = f"queued resource {name!r} exists already, with the same settings"
+        runtime.output.note(f"{there}; tpuctl goes on with it")
     runtime.output.items([filed.accepted(Patience(sleep=runtime.sleep))], REQUESTS)
 
 
@@ -128,7 +128,9 @@ def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
     price = _when_active(request)
-    runtime.confirm(f"Make anew {what} ({price or 'no known'} USD/h), its disks lost?", yes=yes)
+    runtime.confirm(
+        f"Create {what} again ({price or 'no known'} USD/h)? Its disks are lost.", yes=yes
+    )
     accepted = queued_resources.reset(runtime.tpu, request)
     _add_interrupt_note(runtime, name, request.zone, price)
     request = accepted(Patience(sleep=runtime.sleep))

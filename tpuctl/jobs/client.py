@@ -131,7 +131,7 @@ def error_of(found: JobRecord) -> TpuctlError | None:
     if found.state == JobState.SUCCEEDED:
         return None
     if found.state == JobState.CANCELLED:
-        again = f"to begin it anew: tpuctl job retry {found.job_id}"
+        again = f"to start it again: tpuctl job retry {found.job_id}"
         return JobFailedError(f"job {found.job_id!r} was cancelled", hint=again)
     last = found.attempt
     ended_it = last is not None and last.number == found.ended_by_attempt

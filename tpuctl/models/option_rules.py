@@ -32,7 +32,7 @@ NEEDED: tuple[tuple[str, str, str], ...] = (
     ("flex_start", "max_run_duration", "24h (7 days at most)"),
     ("max_run_duration", "flex_start", ""),
 )
-"""The first makes no sense without the second, whose value may be like the third."""
+"""The first is not valid without the second, whose value may be like the third."""
 
 
 def option_name(name: str) -> str:

@@ -417,7 +417,7 @@ def test_without_figures_one_line_says_when_there_will_be_some(measured):
     assert (shown.code, shown.out) == (40, "")
     assert shown.err == (
         "error: Cloud Monitoring has no figures of node 'n1' of this time\n"
-        "hint: they come 4 minutes after it is READY; look: tpuctl node describe n1\n"
+        "hint: they come 4 minutes after it is READY; run: tpuctl node describe n1\n"
     )
 
 
@@ -462,7 +462,7 @@ def test_a_worker_that_cannot_be_reached_is_measured_by_cloud_monitoring(tpuctl,
 
 @pytest.fixture(scope="module")
 def two_attempts(tpuctl, measured):
-    """A job whose first attempt was on the node before it was made anew, as far as its id says."""
+    """A job whose first attempt was on the node before it was created again, by the node's id."""
     node_id = int(tpuctl("node", "describe", "n1", "-o", "json").json["id"])
     first_s = measured.first_s
     gone = attempt(1, node="n1", worker_count=4, ready_s=first_s - 1.0, ended_s=first_s + 70.0)

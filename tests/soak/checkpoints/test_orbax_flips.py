@@ -116,5 +116,5 @@ def test_orbax_goes_on_in_a_directory_with_seals(tmp_path):
         each.view.name: each.view
         for each in foreign_steps.find_foreign_steps(str(root), open_store)
     }
-    assert states["300"].reason == "it was saved anew after it was sealed"
+    assert states["300"].reason == "it was saved again after it was sealed"
     assert sealed() == {"200": "COMPLETE", "300": "COMPLETE"}

@@ -60,7 +60,7 @@ def test_the_second_ctrl_c_ends_a_supervisor_at_once_but_not_without_a_word(sign
     code, last = said(process, signal.SIGINT, signal.SIGINT)
     assert (code, len(last)) == (130, 2), last
     assert last[0].endswith(f"end it with: tpuctl job cancel {job_id}")
-    assert last[1] == "nobody looks after it until somebody runs: tpuctl supervisor run"
+    assert last[1] == "no supervisor looks after it; run: tpuctl supervisor run"
     assert signal_lab.until("forced", lambda job: True).state == "RUNNING"
     assert signal_lab.tpuctl("job", "cancel", job_id).code == 0
     signal_lab.until("forced", lambda job: job.is_settled)

@@ -89,10 +89,7 @@ def test_an_interrupt_leaves_the_job_going_and_says_how_to_go_on(world, terminal
         supervise_here(terminal, job)
     assert not world.record(job).is_ended
     assert terminal.on_interrupt[-2].startswith(f"job {job.job_id} goes on at ")
-    assert (
-        terminal.on_interrupt[-1]
-        == "nobody looks after it until somebody runs: tpuctl supervisor run"
-    )
+    assert terminal.on_interrupt[-1] == "no supervisor looks after it; run: tpuctl supervisor run"
 
 
 @pytest.mark.soak  # the first sample comes after 10 s

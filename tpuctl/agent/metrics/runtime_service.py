@@ -31,7 +31,7 @@ FIXED_BYTES = {1: 8, 5: 4}
 """Wire type -> length of its values."""
 ORDINAL = b"device_ordinal"
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, struct.error)
-"""What reading a message that makes no sense raises."""
+"""What reading a message that is not valid raises."""
 
 
 class Reading:

@@ -138,7 +138,7 @@ def parse_object(key: str, generation: str | None, body: bytes) -> Found:
     except ValueError:
         document = None
     if generation is None or not isinstance(document, dict):
-        raise UnknownStateError(f"{key} is not to be understood")
+        raise UnknownStateError(f"{key} cannot be understood")
     return generation, document
 
 

@@ -51,7 +51,7 @@ class IapRelay:
         identity = self.known.get(worker.worker_id)
         if identity is None or not identity.instance:
             raise UsageError(
-                f"worker {worker.worker_id} does not tell the name of its VM, which IAP needs",
+                f"worker {worker.worker_id} does not report the name of its VM, which IAP needs",
                 hint="use another --dialer",
             )
         headers = {"Origin": ORIGIN, **await asyncio.to_thread(self.headers)}

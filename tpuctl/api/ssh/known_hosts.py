@@ -79,7 +79,7 @@ def host_key(found: Mapping[int, WorkerIdentity], worker: Worker) -> str:
     identity = found.get(worker.worker_id)
     if identity is None:
         raise RefusedError(
-            f"worker {worker.worker_id}: host key not known: the Cloud TPU API tells none",
+            f"worker {worker.worker_id}: its host key is not known: the Cloud TPU API has none",
             hint=DISABLED_HINT,
         )
     return identity.host_key
@@ -93,7 +93,7 @@ def changed_key_error(
     return RefusedError(
         f"worker {worker.worker_id} shows another host key "
         f"({fingerprint(shown)}) than it is known by ({fingerprint(known)})",
-        hint=f"somebody may be in between; if the worker was made anew: rm {path}",
+        hint=f"the connection may be intercepted; if the worker is a new one, run: rm {path}",
     )
 
 

@@ -39,7 +39,7 @@ def with_os_login(access: Access) -> Access:
     if context is None or context.tpu_endpoint != GOOGLE_TPU:
         name = context.name if context else "?"
         raise PreconditionError(
-            f"the node lets in by OS Login alone (metadata {ENABLE}), which needs Google's "
+            f"the node accepts OS Login only (metadata {ENABLE}), which needs Google's "
             f"endpoints and credentials, and context {name!r} has others",
             hint=f"run: tpuctl node update NAME --metadata {ENABLE}=FALSE",
         )
@@ -60,7 +60,7 @@ def import_key(api: Any, email: str, public_key: str, project: str) -> str:
     linux = [each for each in accounts if each.get("operatingSystemType", "LINUX") == "LINUX"]
     linux.sort(key=lambda each: not each.get("primary", False))
     if not linux:
-        raise PreconditionError(f"OS Login knows no user name of {email}", hint=LOGIN_HINT)
+        raise PreconditionError(f"OS Login has no user name for {email}", hint=LOGIN_HINT)
     return str(linux[0]["username"])
 
 
@@ -70,7 +70,7 @@ def _email(context: Context, api: RestApi) -> str:
     reply = _send_request(lambda: api.request("GET", "/v1/userinfo"))
     if not reply.document.get("email"):
         raise PreconditionError(
-            "the credentials do not tell whose they are, which OS Login needs",
+            "the credentials do not say whose they are, which OS Login needs",
             hint="run: gcloud auth application-default login",
         )
     return str(reply.document["email"])

@@ -25,7 +25,7 @@ def heartbeat_command(argv: Sequence[str], variables: Mapping[str, str] | None =
     Raises UsageError for a NUL.
     """
     if any("\0" in word for word in argv):
-        raise UsageError("an argument cannot have a NUL in it")
+        raise UsageError("an argument must not contain a NUL byte")
     watched, unwatched = _scripts()
     told = " ".join(f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items())
     exports = f"export {told}; " if told else ""

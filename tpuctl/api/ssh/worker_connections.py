@@ -105,7 +105,9 @@ class WorkerConnections:
         except (PermissionDeniedError, PreconditionError, UsageError) as error:
             raise RefusedError(str(error), hint=error.hint) from error
         except RefusedError:
-            self._host_keys.pop(_key_of(node), None)  # a worker that was made anew has a new key
+            self._host_keys.pop(
+                _key_of(node), None
+            )  # a worker that was created again has a new key
             raise
 
     async def _told_host_key(self, node: Node, worker: Worker) -> str:
@@ -119,7 +121,7 @@ class WorkerConnections:
                     raise TransientError(f"host keys of {node.name}: {error}") from error
                 self._host_keys[key] = host_keys
         if index >= len(host_keys) or not host_keys[index]:
-            raise TransientError(f"worker {worker.worker_id} has not told its host key yet")
+            raise TransientError(f"worker {worker.worker_id} has not reported its host key yet")
         return host_keys[index]
 
     async def _access_to(self, node: Node) -> Access:
@@ -140,7 +142,7 @@ class WorkerConnections:
         if silent:
             self._identities.pop(_key_of(node), None)
             raise TransientError(
-                f"worker {silent[0]} of {node.name} has not told the name of its VM yet"
+                f"worker {silent[0]} of {node.name} has not reported the name of its VM yet"
             )
         first = worker.worker_id - _worker_at(node, worker).worker_id
         return self._route(node, {number + first: known[number] for number in known})

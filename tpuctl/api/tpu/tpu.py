@@ -234,7 +234,7 @@ class TpuApi:
             node.accelerator_type,
             "" if node.provisioning == Provisioning.ON_DEMAND else f" --{node.provisioning}",
             hint=f"run: tpuctl {noun} describe {name} --zone {node.zone}",
-            unknown_hint="run the same command again: it goes on with what was made; or look: "
+            unknown_hint="run the same command again: it goes on with what was made; or run: "
             f"tpuctl {noun} describe {name} --zone {node.zone}",
             usage=f"run: tpuctl {noun} create --help",
             slices=slices,
@@ -268,7 +268,7 @@ class TpuApi:
     def _named(self, method: str, zone: str, name: str) -> Iterator[str]:
         """The path of the node or request that a method is about, whose refusals are explained."""
         if not _ID.fullmatch(name):
-            raise UsageError(f"{name[:100]!r} cannot be a name", hint=_ID_HINT)
+            raise UsageError(f"{name[:100]!r} is not a valid name", hint=_ID_HINT)
         noun = QR if "QueuedResource" in method else NODE
         subject, hint = f"{WORDS[noun]} {name!r} in {zone}", f"run: tpuctl {noun} list"
         about = self._about(subject, noun, name=name, zone=zone, hint=hint)

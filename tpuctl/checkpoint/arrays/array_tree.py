@@ -40,7 +40,7 @@ def _float(text: str) -> float:
     try:
         return float.fromhex(text)
     except OverflowError as error:
-        raise ValueError(f"{text!r} is no float") from error
+        raise ValueError(f"{text!r} is not a float") from error
 
 
 VALUES: Mapping[str, tuple[type, Callable[[Any], object]]] = {
@@ -151,7 +151,7 @@ def _python_value(value: Any, names: tuple[str, ...]) -> Structure:
             f"cannot save {path_of(names)}: a number of more than {_MOST_DIGITS} digits"
         )
     if type(value) is str and not _is_text(value):
-        raise UsageError(f"cannot save {path_of(names)}: half a surrogate pair is no text")
+        raise UsageError(f"cannot save {path_of(names)}: half a surrogate pair is not text")
     return _PYTHON[type(value)](value)
 
 
@@ -159,7 +159,7 @@ def _check_names(entries: Mapping[Any, Tree], names: tuple[str, ...]) -> None:
     for name in entries:
         if type(name) is not str or not _is_text(name):
             raise UsageError(
-                f"cannot save {path_of(names)}: the key {name!r} is no text",
+                f"cannot save {path_of(names)}: the key {name!r} is not text",
                 hint="give each entry a name: {str(key): value for key, value in ...}",
             )
 

@@ -189,7 +189,7 @@ def _part(part: Mapping[str, Any], boxes: dict[str, Box]) -> Part:
 def _box(part: Mapping[str, Any], boxes: dict[str, Box]) -> Box:
     """One for all parts that say the same: a mesh cuts thousands of leaves alike."""
     offset, shape = part["offset"], part["shape"]
-    said = f"{offset}{shape}"  # of 1 and true, which are equal, one is no number
+    said = f"{offset}{shape}"  # of 1 and true, which are equal, one is not a number
     box = boxes.get(said)
     if box is None:
         box = boxes[said] = Box(tuple(offset), tuple(shape))

@@ -64,7 +64,7 @@ def decode(data: bytes) -> dict[str, Any]:
     if type(record.get("schema")) is not int or record["schema"] != layout.SCHEMA:
         raise PreconditionError(
             f"the checkpoint has schema {record.get('schema')}, this tpuctl reads {layout.SCHEMA}",
-            hint="it takes the tpuctl that wrote it",
+            hint="use the version of tpuctl that wrote it",
         )
     return dict(record)
 
@@ -144,7 +144,7 @@ def _checked(read: Callable[[], R], check: Callable[[R], None]) -> R:
         found = read()
         check(found)
     except _SENSELESS as error:
-        raise IntegrityError(f"the manifest makes no sense: {error}") from error
+        raise IntegrityError(f"the manifest is not valid: {error}") from error
     return found
 
 
@@ -173,7 +173,7 @@ def _check_head(commit: Commit) -> None:
     _check_counts(commit.parent + 1, commit.origin + 1, commit.block_bytes - 1)
     for name in _COMMIT_TEXTS:
         if not isinstance(getattr(commit, name), str):
-            raise TypeError(f"{name} is no text")
+            raise TypeError(f"{name} is not text")
     if commit.step > layout.LAST_STEP or commit.fence > layout.LAST_FENCE:
         raise ValueError(f"step {commit.step} of fence {commit.fence} cannot be named")
     _check_saves(commit)
@@ -190,7 +190,7 @@ def _check_saves(commit: Commit) -> None:
 
 def _check_save_id(save: object) -> None:
     if not isinstance(save, str) or not shard_file.SAVE_ID.fullmatch(save):
-        raise ValueError(f"{save!r:.40} is no save id")
+        raise ValueError(f"{save!r:.40} is not a save id")
 
 
 def _check_done(done: DoneRecord) -> None:
@@ -246,4 +246,4 @@ def _check_bytes(commit: Commit) -> None:
 def _check_counts(*values: object) -> None:
     for value in values:
         if type(value) is not int or not 0 <= value <= _LARGEST:
-            raise ValueError(f"{value!r:.40} is no count")
+            raise ValueError(f"{value!r:.40} is not a count")

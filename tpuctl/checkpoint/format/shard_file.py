@@ -106,5 +106,5 @@ def read_header(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise IntegrityError("the header of the file cannot be read") from error
     if not isinstance(described, dict) or header_size_bytes(data) != len(data):
-        raise IntegrityError("the header of the file makes no sense")
+        raise IntegrityError("the header of the file is not valid")
     return described

@@ -79,7 +79,7 @@ def trace_lineage(newest: int, oldest: int, origin: Callable[[int], Origin | Non
 
 
 def origin_of(fence: int, step: object, before: object) -> Origin | None:
-    """The origin that a record names for the run with that fence; None when it makes no sense."""
+    """The origin that a record names for the run with that fence; None when it is not valid."""
     if type(step) is not int or type(before) is not int:
         return None
     is_older = NO_FENCE < before < fence and step > NO_STEP

@@ -118,13 +118,13 @@ def read_rollback(run: WorkerRun, said: dict[str, Entry]) -> Origin | None:
         return None
     origin = rollback_of(run.fence, read_record(run.store, entry, decode))
     if origin is None:
-        raise IntegrityError(f"{entry.key} makes no sense")
+        raise IntegrityError(f"{entry.key} is not valid")
     return origin
 
 
 def resume_timeout_error(run: WorkerRun) -> DeadlineError:
     """The error of a worker that waited in vain for worker 0."""
-    return DeadlineError(f"worker 0 has not said within {run.timeout_s:g} s where to resume")
+    return DeadlineError(f"worker 0 has not decided within {run.timeout_s:g} s where to resume")
 
 
 def fence_used_error(store: Store, fence: int) -> ConflictError:

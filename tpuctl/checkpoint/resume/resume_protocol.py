@@ -164,7 +164,8 @@ class _Leader:
         if wait_for(probe, run.timeout_s) is None:
             workers = ", ".join(f"worker {worker_id}" for worker_id in silent.values())
             raise DeadlineError(
-                f"{workers} did not say within {run.timeout_s:g} s whether step {step.step} is good"
+                f"{workers} did not report within {run.timeout_s:g} s "
+                f"whether step {step.step} is good"
             )
 
     def _answer(self, entry: Entry) -> Mapping[str, Any]:

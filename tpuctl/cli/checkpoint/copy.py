@@ -91,7 +91,9 @@ def _send_step(
     chosen = survey.choose(step)
     with step_copies.explain_failures():
         wanted = operation.plan_copy(chosen, store, runtime.checksums)
-        runtime.on_interrupt.append("what was sent stays; run the same command again to go on")
+        runtime.on_interrupt.append(
+            "objects already sent stay; run the same command again to go on"
+        )
         with show_copy(runtime, len(wanted.plan.to_send), wanted.plan.size_bytes) as watch:
             events = operation.send(wanted, runtime.bulk)
             done = finished_transfers(events, watch, runtime.output.warn)

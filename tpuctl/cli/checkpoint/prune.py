@@ -71,7 +71,7 @@ def prune(
         runtime.output.note(f"would delete {what}" if what else f"nothing to delete in {place.url}")
     else:
         runtime.confirm(f"Delete {what}?", yes=yes)
-        runtime.on_interrupt.append("what was deleted is gone; nothing else goes on")
+        runtime.on_interrupt.append("deleted steps are gone; nothing else goes on")
         checked = operation.recheck_plan(plan, make_plan, partial(_verify, runtime))
         deletions = _print_deletions(runtime, operation.delete_planned(checked))
     if runtime.output.is_document:

@@ -62,7 +62,9 @@ def fetch_step(
             chosen, Path(target).expanduser(), bulk, runtime.checksums
         )
         warn_of_egress_charge(runtime, bucket, wanted.plan.size_bytes)
-        runtime.on_interrupt.append("what was received stays; run the same command again to go on")
+        runtime.on_interrupt.append(
+            "files already received stay; run the same command again to go on"
+        )
         with show_copy(runtime, len(wanted.plan.to_send), wanted.plan.size_bytes) as watch:
             done = finished_transfers(fetch(wanted.plan, bulk), watch, runtime.output.warn)
             errors = [event.error for event in done if event.error is not None]

@@ -100,7 +100,7 @@ def _watch(runtime: Runtime, directory: str) -> None:
 
     place = resolve_directory(runtime, directory)
     runtime.output.note(f"sealing each step of {place.url} as it becomes complete; Ctrl-C ends it")
-    runtime.on_interrupt.append("what was sealed stays sealed; nothing else goes on")
+    runtime.on_interrupt.append("sealed steps stay sealed; nothing else goes on")
     steps = watch_and_seal(
         place.url,
         place.open_store,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
@@ -41,7 +42,7 @@ RECEIVED = "received"
 RERUN_HINT = "run the same command again: what is there is not sent twice"
 _GENERAL: dict[type[TpuctlError], str] = {
     LocalIOError: "see that there is room and permission, then run the same command again",
-    PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
+    PermissionDeniedError: "the owner of the bucket grants it: roles/storage.objectUser",
     CredentialsError: "run: gcloud auth application-default login",
     TransientError: RERUN_HINT,
     LockedError: "when the other one is done, run the same command again",
@@ -78,7 +79,7 @@ def carry_out_plan(
     rest was copied.
     """
     if not plan.transfers and not plan.refusals:
-        runtime.output.warn("no file takes part")
+        runtime.output.warn("no file matches")
     if consent.dry_run:
         rows = [(plan, one) for one in (*plan.transfers, *plan.deletions)]
         runtime.output.items(rows, PLAN_COLUMNS)
@@ -160,8 +161,9 @@ def _confirm(runtime: Runtime, plan: TransferPlan, consent: PlanOptions) -> None
             f"{count} would be deleted, more than --max-delete {consent.max_delete}",
             hint=f"if that is right, repeat it with --max-delete {count}",
         )
-    what = "1 is" if count == 1 else f"{count} are"
-    runtime.confirm(f"{what} only at the target ({size_bytes} bytes). Delete?", yes=consent.yes)
+    what = "1 object that is" if count == 1 else f"{count} objects that are"
+    size = size_text(size_bytes)
+    runtime.confirm(f"Delete {what} only at the target ({size})?", yes=consent.yes)
 
 
 def _copy_all(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.data.plan_runner import carry_out_removal
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns
@@ -65,9 +66,7 @@ def _ask(runtime: Runtime, rows: Sequence[_Row], *, is_asked: bool) -> None:
         size_bytes = sum(deletion.size_bytes for _, deletion in rows)
         objects = "1 object" if len(rows) == 1 else f"{len(rows)} objects"
         among = f", among them {uses}" if uses else ""
-        runtime.confirm(
-            f"{objects} ({size_bytes} bytes) will be deleted{among}. Delete?", yes=False
-        )
+        runtime.confirm(f"Delete {objects} ({size_text(size_bytes)}){among}?", yes=False)
     elif uses:
         runtime.output.warn(f"among them are {uses}")
 
@@ -79,5 +78,5 @@ def _uses(runtime: Runtime, urls: Sequence[str]) -> str:
     try:
         return ", ".join(use.text for use in find_uses(runtime.store(), urls))
     except TpuctlError as error:
-        runtime.output.warn(f"whether a job needs them is not known: {error}")
+        runtime.output.warn(f"it is not known whether a job needs them: {error}")
         return ""

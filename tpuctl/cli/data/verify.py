@@ -59,7 +59,7 @@ def verify(
     if differences:
         counts = Counter(difference.verdict for difference in differences)
         text = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-        raise IntegrityError(f"not the same: {text}", hint="copy again what is named above")
+        raise IntegrityError(f"the ends differ: {text}", hint="copy the objects named above again")
     names = "1 name" if count == 1 else f"{count} names"
     runtime.output.note(f"{names}: every size and checksum is the same")
 

@@ -36,7 +36,7 @@ PLANNED_COLUMNS = entries("worker", "path", "size_bytes")
 
 
 def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> None:
-    """Do a push that is not from a path to a bucket. Raises UsageError for what makes no sense."""
+    """Do a push that is not from a path to a bucket. Raises UsageError for what is not valid."""
     ends = parse(source), parse(target)
     check_push(*ends)
     check_options(*ends, options)
@@ -53,7 +53,7 @@ def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
             )
         case (_, WorkerEndpoint() as place):
             runtime.on_interrupt.append(
-                "what the workers have stays; run the same command again to copy the rest"
+                "files on the workers stay; run the same command again to copy the rest"
             )
             reach = reach_workers(runtime, place)
             copy = copies.plan_to_workers(
@@ -64,7 +64,7 @@ def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
 
 
 def pull(runtime: Runtime, source: str, target: str, options: CopyOptions) -> None:
-    """Do a pull that is not from a bucket to a path. Raises UsageError for what makes no sense."""
+    """Do a pull that is not from a bucket to a path. Raises UsageError for what is not valid."""
     ends = parse(source), parse(target)
     check_pull(*ends)
     check_options(*ends, options)
@@ -79,7 +79,7 @@ def pull(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
             copies.read_from_worker(reach_workers(runtime, place), place, write)
         case (WorkerEndpoint() as place, _):
             runtime.on_interrupt.append(
-                "what is here stays; run the same command again to copy the rest"
+                "files on this machine stay; run the same command again to copy the rest"
             )
             reach = reach_workers(runtime, place)
             copy = copies.plan_from_workers(reach, place, target, options)

@@ -37,7 +37,7 @@ def list_jobs(
 
     Open jobs of the context's bucket, and those that ended last.
 
-    How many were left out is told on stderr; -o json, yaml and name leave out none.
+    stderr says how many are left out; -o json, yaml and name list all.
     """
     queries.choose_jobs([], state or (), owner)
     if runtime.has_no_local_state():

@@ -35,7 +35,7 @@ STATUS_COLUMNS: dict[str, Any] = {
 FALLBACK_SHELL = "/bin/sh"
 KILLED = "worker-killed"
 """The kind of a fault that kills a worker, on the control port."""
-STAYS_DOWN = "a killed worker stays down until its node is made anew, or stopped and started"
+STAYS_DOWN = "a killed worker stays down until its node is created again, or stopped and started"
 FAULT_COLUMNS = {key: itemgetter(key) for key in ("fault", "met")}
 
 
@@ -273,7 +273,7 @@ def fault(
     if clear:
         killed = any(row["kind"] == KILLED for row in control.faults())
         control.clear_faults()
-        runtime.output.note(f"nothing goes wrong any more{f'; {STAYS_DOWN}' if killed else ''}")
+        runtime.output.note(f"no fault is in force any more{f'; {STAYS_DOWN}' if killed else ''}")
     if text:
         row = control.add_fault(" ".join(text))
         end = f"tpuctl local fault --clear{'' if name == DEFAULT_CONTEXT else f' --name {name}'}"
@@ -289,7 +289,7 @@ app.verb_in("bench", "local.bench:bench")
 def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:
     """What a fault of a worker does not say by itself."""
     if row["kind"] in ("worker", KILLED) and not row["met"]:
-        runtime.output.note("nobody is struck now: no such worker is up")
+        runtime.output.note("the fault applies to no worker now: no such worker is up")
     elif row["kind"] == KILLED:
         runtime.output.note(STAYS_DOWN)
 

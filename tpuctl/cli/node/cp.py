@@ -68,7 +68,7 @@ def copy(
     default = ALL if arguments.is_upload else "0"
     place = WorkerEndpoint(arguments.node, default if worker is None else worker, arguments.target)
     reach = reach_workers(runtime, place)
-    runtime.on_interrupt.append("what was copied stays; no file is there in part")
+    runtime.on_interrupt.append("files already copied stay; none is there in part")
     with show_copy(runtime) as meter:
         if arguments.is_upload:
             deliveries = copying.send(arguments, entries, reach, meter)

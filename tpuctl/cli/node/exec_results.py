@@ -57,7 +57,7 @@ def _next_step(target: CommandTarget, done: Sequence[CommandResult]) -> str | No
     if not all(each.exit_status for each in done):
         return f"run it on them alone: tpuctl {noun} exec {name} --only-failed -- COMMAND"
     if all(each.exit_status == _SIGNALLED + signal.SIGTERM for each in done):
-        return f"as before a preemption; look: tpuctl {noun} describe {name}"
+        return f"as before a preemption; run: tpuctl {noun} describe {name}"
     return _check_hint(target) if any(each.lost for each in done) else None
 
 

@@ -37,7 +37,9 @@ def create(
         made = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
     slices.add_interrupt_note(runtime, spec)
     if made.was_there:
-        runtime.output.note(f"node {name!r} exists already, as it is asked for: going on with it")
+        runtime.output.note(
+            f"node {name!r} exists already, with the same settings; tpuctl goes on with it"
+        )
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
@@ -137,7 +139,7 @@ def update(
         check_labels(changes["labels"])
     if metadata is not None:
         changes["metadata"] = lifecycle.merge_maps(node.metadata, pairs(metadata, "--metadata"))
-    runtime.on_interrupt.append(f"what was asked of node {name!r} goes on")
+    runtime.on_interrupt.append(f"the change of node {name!r} goes on")
     patience = Patience(sleep=runtime.sleep)
     node = lifecycle.update(runtime.tpu, node.zone, name, changes, patience)
     runtime.output.items(with_flex_start(runtime.tpu, [node]), NODES)

@@ -50,7 +50,7 @@ def worker_output_writer(stream: TextIO, *, is_raw: bool = False) -> Callable[[b
             raise
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise LocalIOError(f"cannot print what the workers say: {why}") from error
+            raise LocalIOError(f"cannot print the output of the workers: {why}") from error
 
     return emit
 

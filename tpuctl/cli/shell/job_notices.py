@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 UNCERTAIN_NOTE = "the job is submitted, or not; look with: tpuctl job list"
 """To whom a command is interrupted while the bucket takes the job."""
-UNSUPERVISED_NOTE = "nobody looks after it until somebody runs: tpuctl supervisor run"
+UNSUPERVISED_NOTE = "no supervisor looks after it; run: tpuctl supervisor run"
 
 
 def show(runtime: Runtime, notices: Iterable[events.JobNotice]) -> None:
@@ -61,7 +61,7 @@ def _notes(runtime: Runtime, notice: events.JobNotice) -> list[str]:
             submitted = f"job {job.job_id} is submitted: tpuctl job logs -f {job.job_id}"
             lines = [submitted, _price_text(job)]
         case events.Reopened(job):
-            lines = [f"job {job.job_id} begins anew: tpuctl job logs -f {job.job_id}"]
+            lines = [f"job {job.job_id} starts again: tpuctl job logs -f {job.job_id}"]
         case events.SupervisorRuns(pid):
             lines = [f"supervised by {platform.node()}{f' (pid {pid})' if pid else ''}"]
         case events.SecretsHandedOver(names):

@@ -179,7 +179,10 @@ class Runtime:
         if yes:
             return
         if not self.stdin.isatty():
-            raise RefusedError(f"{question} Nobody to ask", hint="repeat it with --yes")
+            what = question.rstrip("?")
+            raise RefusedError(
+                f"not confirmed, as stdin is not a terminal: {what}", hint="add --yes"
+            )
         self.err.write(f"{question} [y/N] ")
         self.err.flush()
         if self.stdin.readline().strip().lower() not in ("y", "yes"):

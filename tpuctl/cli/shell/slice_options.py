@@ -166,7 +166,7 @@ def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
 @contextmanager
 def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[None]:
     """Say on an interrupt during the block that the request may have been made."""
-    told = f"{what} may have been asked for; look: {look}"
+    told = f"{what} may have been requested; run: {look}"
     runtime.on_interrupt.append(told)
     yield
     runtime.on_interrupt.remove(told)

@@ -6,7 +6,7 @@ from tpuctl.operations.remote import fanout
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.stage.plan.endpoints import WorkerEndpoint
 
-CHECK_WORKERS_HINT = "look: tpuctl node workers {} --check"
+CHECK_WORKERS_HINT = "run: tpuctl node workers {} --check"
 
 
 def accessible_node(runtime: Runtime, name: str) -> Node:

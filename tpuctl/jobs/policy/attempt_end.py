@@ -138,7 +138,7 @@ def end_by_worker(report: WorkerReport, silent_s: float | None = None) -> Attemp
     first = report.worker_id
     who = f"worker {first}"
     if report.preempted:
-        reason = f"{who} was told that it is preempted"
+        reason = f"{who} got notice of its preemption"
         return AttemptEnd(AttemptOutcome.PREEMPTED, reason, first_worker=first)
     if lost := _loss(report, silent_s):
         return AttemptEnd(AttemptOutcome.LOST, f"{who} {lost}", first_worker=first)
@@ -162,7 +162,7 @@ def worker_text(report: WorkerReport) -> str:
     if has_succeeded(report):
         return "ended well"
     if report.preempted:
-        return "was told that it is preempted"
+        return "got notice of its preemption"
     if lost := _loss(report, None):
         return lost
     if report.phase == Phase.ENDED:

@@ -49,7 +49,7 @@ def end_by_slice(
     if node_ids and attempt.node_ids and node_ids != attempt.node_ids:
         # Same name, another node: what ran on it is gone.
         kind = AttemptOutcome.PREEMPTED if attempt.owned else AttemptOutcome.LOST
-        return AttemptEnd(kind, f"{_nodes(attempt)} was made anew", is_gone=attempt.owned)
+        return AttemptEnd(kind, f"{_nodes(attempt)} was created again", is_gone=attempt.owned)
     return _end_by_node(attempt, node, request)
 
 

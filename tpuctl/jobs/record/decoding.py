@@ -145,7 +145,7 @@ def _whole(found: object) -> int:
 def _number(found: object) -> float:
     is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if not is_number or not abs(found) <= LARGEST:  # type: ignore[arg-type]
-        raise MalformedError(f"{_excerpt(found)} is no number")
+        raise MalformedError(f"{_excerpt(found)} is not a number")
     return found  # type: ignore[return-value]
 
 

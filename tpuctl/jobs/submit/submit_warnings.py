@@ -12,7 +12,7 @@ def warnings_for(record: JobRecord) -> list[str]:
     is_own = record.node is None
     found = {
         _slices_stay(record): is_own and spec.teardown == Teardown.NEVER,
-        "a spot slice is taken away at times: without checkpoints the program begins anew": (
+        "spot slices are preempted: without checkpoints the program starts from step 0": (
             is_own and wanted.use_spot and spec.restart.preemption and spec.checkpoints is None
         ),
         f"{wanted.runtime_version} has TensorFlow, which does not work across slices": (

@@ -107,7 +107,7 @@ async def read_messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str,
             try:
                 message: dict[str, Any] = json.loads(line)
             except ValueError as error:
-                raise TransientError(f"the agent says {line[:80]!r}") from error
+                raise TransientError(f"the agent sent {line[:80]!r}") from error
             spoken = message.get("protocol", VERSION)
             if spoken != VERSION:
                 which = f"protocol {spoken}, this tpuctl protocol {VERSION}"
@@ -142,7 +142,7 @@ def apply_status(report: WorkerReport, status: Mapping[str, Any]) -> WorkerRepor
 def _decode_step_times(found: object) -> Mapping[str, float]:
     times: Mapping[str, float] = decoding.decode_value(Mapping[str, float], found)
     if len(times) > MOST_STEP_TIMES or not all(map(STEP_NUMBER.fullmatch, times)):
-        raise decoding.MalformedError("step_times is no table of steps")
+        raise decoding.MalformedError("step_times is not a table of steps")
     return times
 
 

@@ -129,7 +129,7 @@ class WorkerConnection:
         finally:  # when it is closed: a command on a connection that is cut off ends no sooner
             await cancel_tasks(tasks)
         if silent and not heard:
-            raise TransientError(f"no word for {self._limit_s:g} s")
+            raise TransientError(f"no message for {self._limit_s:g} s")
         tasks[0].result()
 
     async def _silence(self) -> None:

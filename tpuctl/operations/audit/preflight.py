@@ -46,7 +46,7 @@ def require_valid(context: Context) -> None:
 
     if not PROJECT.fullmatch(context.project):
         hint = "run: gcloud projects list"
-        raise UsageError(f"{context.project[:100]!r} cannot be a project", hint=hint)
+        raise UsageError(f"{context.project[:100]!r} is not a valid project ID", hint=hint)
     if context.zone not in catalog.zones():
         near = catalog.nearest(context.zone, catalog.zones())
         raise unknown_name_error(catalog.UnknownError("zone", context.zone, near))

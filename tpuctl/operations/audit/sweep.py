@@ -134,9 +134,7 @@ class SweepReport:
             raise NotFoundError(f"no slice is named {name!r}", hint="run: tpuctl sweep")
         if len(found) > 1:
             zones = ", ".join(each.holding.zone for each in found)
-            raise UsageError(
-                f"{name!r} is in several zones: {zones}", hint="say which: --zone ZONE"
-            )
+            raise UsageError(f"{name!r} is in several zones: {zones}", hint="add --zone ZONE")
         if found[0].verdict not in (Ownership.ORPHAN, Ownership.KEPT):
             text = f"{name!r} is {found[0].verdict}: {found[0].why}"
             noun = "qr" if found[0].holding.noun == QR else "node"
@@ -377,7 +375,7 @@ def change_text(before: Holding, now: Holding) -> str | None:
     if now.job_id != before.job_id:
         return f"its label {LABEL} is another one"
     if now.created_s != before.created_s:
-        return "it was made anew"
+        return "it was created again"
     added = now.node_ids - before.node_ids
     return f"it has another node: id {min(added)}" if added else None
 

@@ -218,7 +218,7 @@ def _refuse_while_one_begins(survey: DirectorySurvey, now_s: float) -> None:
         return
     if now_s - began[0].updated_s < _BEGINS_WITHIN_S:
         raise PreconditionError(
-            f"the run with fence {fence} has not said yet from which step it goes on",
+            f"the run with fence {fence} has not decided yet from which step it goes on",
             hint="wait until it has, then run the same command again",
         )
 

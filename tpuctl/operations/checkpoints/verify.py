@@ -156,7 +156,7 @@ def find_differences(
         if step.outdated_seal is not None and not _differences(
             step.outdated_seal, step.folder, advance
         ):
-            return []  # not saved anew: a copy, of which the seal came first
+            return []  # not saved again: a copy, of which the seal came first
         return own or _refuse_unsealed(step)
     differences = _differences(step.seal, step.folder, advance)
     if step.view.state is StepState.UNSEALED and (

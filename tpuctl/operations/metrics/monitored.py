@@ -42,7 +42,7 @@ def monitored_node(
         raise TransientError(
             f"Cloud Monitoring has no figures of node {node.name!r} of this time",
             hint=f"they come {LATEST_S / 60:.0f} minutes after it is READY; "
-            f"look: tpuctl node describe {node.name}",
+            f"run: tpuctl node describe {node.name}",
         )
     if since_s is not None:
         return found

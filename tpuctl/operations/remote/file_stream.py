@@ -181,7 +181,7 @@ def _feed(unpacker: unpacking.Unpacker, data: bytes, meter: Meter) -> None:
     except OSError as error:
         raise LocalIOError(f"cannot write: {unpacking.reason(error)}") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise TransientError(f"the worker sent what makes no sense: {error}") from error
+        raise TransientError(f"the worker sent what is not valid: {error}") from error
     meter.advance(unpacker.received_bytes - received_bytes)
     for _ in range(unpacker.files + unpacker.failed - over):
         meter.finished()

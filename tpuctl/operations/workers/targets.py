@@ -143,7 +143,9 @@ def _slice_of(
         text = f"job {job.job_id!r} is {job.state} and has no slice now: node {name!r} is gone"
         raise PreconditionError(text, hint=hint) from error
     if attempt.node_ids and node.node_id not in attempt.node_ids:
-        text = f"node {name!r} is not the slice of job {job.job_id!r} any more: it was made anew"
+        text = (
+            f"node {name!r} is not the slice of job {job.job_id!r} any more: it was created again"
+        )
         raise PreconditionError(text, hint=hint)
     return node, ours
 

@@ -46,7 +46,7 @@ _BY_EXCEPTION: tuple[tuple[type[Exception], type[TpuctlError]], ...] = (
 _HINTS: dict[type[TpuctlError], str] = {
     CredentialsError: "run: gcloud auth application-default login",
     NotFoundError: "run: tpuctl data list",
-    PermissionDeniedError: "whoever owns the bucket grants it: roles/storage.objectUser",
+    PermissionDeniedError: "the owner of the bucket grants it: roles/storage.objectUser",
     TransientError: "it is safe to run it again",
 }
 _URL = re.compile(r" with url: \S+|\?\S*upload_id=\S+")

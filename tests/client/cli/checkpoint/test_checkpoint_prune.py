@@ -148,7 +148,7 @@ def test_while_a_run_looks_for_its_step_nothing_is_deleted(here, steps):
     (steps / "RUN_0000000000000002").write_bytes(b"")
     result = here("checkpoint", "prune", str(steps), "--keep", "1", "--yes")
     assert (result.code, len(listed(here, steps))) == (12, 4)
-    assert "the run with fence 2 has not said yet from which step it goes on" in result.err
+    assert "the run with fence 2 has not decided yet from which step it goes on" in result.err
     os.utime(steps / "RUN_0000000000000002", (1e9, 1e9))
     assert here("checkpoint", "prune", str(steps), "--keep", "1", "--yes").code == 0
 

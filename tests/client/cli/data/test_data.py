@@ -116,7 +116,7 @@ def test_bad_input_is_one_line_with_a_way_out(tpuctl, argv, code, message):
 
 def test_a_pattern_that_nothing_matches_is_said(tpuctl, three_files):
     result = tpuctl("data", "push", str(three_files), f"{BUCKET}/x", "--include", "*.tfrecrods")
-    assert (result.code, result.err) == (0, "warning: no file takes part\n")
+    assert (result.code, result.err) == (0, "warning: no file matches\n")
 
 
 def test_an_unreadable_target_is_local_io(tpuctl, three_files, tmp_path):

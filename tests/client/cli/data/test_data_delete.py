@@ -37,7 +37,7 @@ def test_a_push_deletes_what_only_the_bucket_has(tpuctl, synced):
 def test_without_an_answer_nothing_is_deleted(tpuctl, synced):
     result = tpuctl("data", "push", str(synced), f"{BUCKET}/set", "--delete")
     assert result.code == 80
-    assert "2 are only at the target (6 bytes). Delete?" in result.err
+    assert "Delete 2 objects that are only at the target (6 B)" in result.err
     assert len(keys(tpuctl)) == 6
 
 

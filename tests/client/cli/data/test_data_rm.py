@@ -44,8 +44,8 @@ def test_it_asks_and_a_dry_run_says_what_it_would_delete(tpuctl, objects):
     assert (asked.code, asked.err.splitlines()) == (
         80,
         [
-            "error: 3 objects (9 bytes) will be deleted. Delete? Nobody to ask",
-            "hint: repeat it with --yes",
+            "error: not confirmed, as stdin is not a terminal: Delete 3 objects (9 B)",
+            "hint: add --yes",
         ],
     )
     plan = tpuctl("data", "rm", f"{BUCKET}/set", "--recursive", "--dry-run", "-o", "name")
@@ -109,8 +109,8 @@ def test_the_question_names_the_job_whose_objects_they_are(tpuctl, cloud, object
     local_bucket.blob("tpuctl/jobs/digits-1/workdir.tar.gz").upload_from_string(b"tar")
     asked = tpuctl("data", "rm", f"{BUCKET}/set", "-r")
     assert asked.err.splitlines()[0] == (
-        "error: 3 objects (9 bytes) will be deleted, among them the checkpoints of job digits-1 "
-        "(RUNNING). Delete? Nobody to ask"
+        "error: not confirmed, as stdin is not a terminal: Delete 3 objects (9 B), "
+        "among them the checkpoints of job digits-1 (RUNNING)"
     )
     own = tpuctl("data", "rm", f"{BUCKET}/tpuctl/jobs", "-r", "--yes")
     assert (own.code, own.err.splitlines()[0]) == (

@@ -35,7 +35,7 @@ def test_retry_opens_a_failed_job_again_and_sees_to_a_supervisor(tpuctl, store, 
     result = tpuctl("job", "retry", "digits-1", "-o", "json")
     assert result.code == 0
     assert result.json[0]["state"] == "QUEUED"
-    assert "job digits-1 begins anew: tpuctl job logs -f digits-1" in result.err
+    assert "job digits-1 starts again: tpuctl job logs -f digits-1" in result.err
     now = stored(store)
     assert (now.state, now.ended_s, now.retried_after, now.fence) == (JobState.QUEUED, None, 1, 8)
     held = lease.load_lease(store, "digits-1")
@@ -191,8 +191,8 @@ def test_delete_names_what_it_deletes_asks_and_leaves_checkpoints(tpuctl, store)
     asked = tpuctl("job", "delete", "digits")
     assert (asked.code, asked.out) == (80, "")
     assert asked.err.splitlines()[0] == (
-        "error: Delete the record, logs and workdir of digits-1 (FAILED, 1.0 KiB) in "
-        "gs://local-bucket in context 'local'? Nobody to ask"
+        "error: not confirmed, as stdin is not a terminal: Delete the record, logs and workdir of "
+        "digits-1 (FAILED, 1.0 KiB) in gs://local-bucket in context 'local'"
     )
     assert stored(store).state == JobState.FAILED
     done = tpuctl("job", "delete", "digits", "--yes")

@@ -331,7 +331,7 @@ def test_what_may_surprise_is_a_warning(tpuctl, supervised, job_file, tmp_path):
     result = tpuctl("job", "submit", path, "--include", "/id_rsa", "-o", "name")
     assert result.code == 0, result.err
     assert "warning: file_mounts: there is nothing at gs://" in result.err
-    assert "warning: a spot slice is taken away at times: without checkpoints" in result.err
+    assert "warning: spot slices are preempted: without checkpoints" in result.err
     assert tpuctl("job", "cancel", result.out.strip()).code == 0
 
 

@@ -127,7 +127,7 @@ def test_ssh_goes_to_one_worker_of_the_job(four):
         ),
         (
             "remade-1",
-            "node 'n1' is not the slice of job 'remade-1' any more: it was made anew",
+            "node 'n1' is not the slice of job 'remade-1' any more: it was created again",
             "run: tpuctl job describe remade-1",
         ),
     ],

@@ -43,7 +43,7 @@ def test_create_checks_everything_and_does_not_switch(cloud, offline):
         "ok     project and Cloud TPU API",
         "ok     permission to list nodes",
         "ok     bucket",
-        "context 'lab' is made; to use it: tpuctl context use lab",
+        "context 'lab' is created; to use it, run: tpuctl context use lab",
     ]
     rows = offline("context", "list", "-o", "json").json
     assert [(row["name"], row["current"]) for row in rows] == [("lab", False), ("local", True)]
@@ -142,7 +142,7 @@ def test_what_cannot_be_a_bucket_is_refused(cloud, offline):
 def test_what_cannot_be_a_project_is_refused(cloud, offline, project):
     result = offline(*local_like(cloud, project=project))
     assert result.code == 2
-    assert result.err.startswith(f"error: {project!r} cannot be a project\n")
+    assert result.err.startswith(f"error: {project!r} is not a valid project ID\n")
 
 
 @pytest.mark.parametrize("dialer", ["nonsense", "socks5://", "socks5://h:x", "http://h:1"])

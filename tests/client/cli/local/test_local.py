@@ -267,9 +267,9 @@ def test_whom_a_fault_of_a_worker_strikes_is_told(tpuctl):
     absent = tpuctl("local", "fault", "worker n1/4: hangs").err.splitlines()
     killed = tpuctl("local", "fault", "worker n1/2: killed").err.splitlines()
     cleared = tpuctl("local", "fault", "--clear").err
-    assert absent[1:] == ["nobody is struck now: no such worker is up"]
-    stays = "a killed worker stays down until its node is made anew, or stopped and started"
-    assert (killed[1:], cleared) == ([stays], f"nothing goes wrong any more; {stays}\n")
+    assert absent[1:] == ["the fault applies to no worker now: no such worker is up"]
+    stays = "a killed worker stays down until its node is created again, or stopped and started"
+    assert (killed[1:], cleared) == ([stays], f"no fault is in force any more; {stays}\n")
 
 
 def test_a_fault_that_is_not_understood_is_one_line(tpuctl):

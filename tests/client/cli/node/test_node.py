@@ -106,8 +106,9 @@ def test_delete_asks_and_refuses_where_nobody_answers(tpuctl):
     result = tpuctl("node", "delete", "n1")
     assert result.code == 80
     assert result.err == (
-        "error: Delete node 'n1' in context 'local' (9.71 USD/h)? Nobody to ask\n"
-        "hint: repeat it with --yes\n"
+        "error: not confirmed, as stdin is not a terminal: "
+        "Delete node 'n1' in context 'local' (9.71 USD/h)\n"
+        "hint: add --yes\n"
     )
     assert tpuctl(*DELETE).code == 0
     assert tpuctl("node", "list").out == ""
@@ -200,7 +201,7 @@ def test_the_same_create_again_goes_on_with_the_node(tpuctl, at_home):
     assert at_home(tpuctl.home, sleep=ctrl_c)(*CREATE).code == 130
     result = tpuctl(*CREATE)
     assert (result.code, result.rows[0][:4:3]) == (0, ["n1", "READY"])
-    there = "node 'n1' exists already, as it is asked for: going on with it"
+    there = "node 'n1' exists already, with the same settings; tpuctl goes on with it"
     assert result.err.splitlines()[1:] == [there, "creating node n1"]
     assert tpuctl("node", "list", "-o", "name").out == "n1\n"
 
@@ -233,7 +234,7 @@ def test_what_a_lost_answer_has_made_is_found_by_the_next_create(tpuctl):
     result = tpuctl(*CREATE)
     assert (result.code, result.err.splitlines()[-1]) == (
         42,
-        "hint: run the same command again: it goes on with what was made; or look: tpuctl node "
+        "hint: run the same command again: it goes on with what was made; or run: tpuctl node "
         "describe n1 --zone us-west4-a",
     )
     assert tpuctl(*CREATE).code == 0

@@ -95,7 +95,7 @@ def test_a_table_says_who_failed_and_how(four):
     ("script", "last"),
     [
         ("exit 3", "error: 4 of 4 workers failed"),
-        ("kill $$", "hint: as before a preemption; look: tpuctl node describe n1"),
+        ("kill $$", "hint: as before a preemption; run: tpuctl node describe n1"),
     ],
 )
 def test_where_all_failed_there_is_nobody_to_leave_out(four, script, last):
@@ -211,7 +211,7 @@ def test_what_cannot_be_printed_here_is_no_failure_of_a_worker(four):
     runtime = Runtime(out=FullDisk(), err=io.StringIO(), environ=environ)
     assert main([*EXEC, "--", "echo", "hi"], runtime) == 60
     assert runtime.err.getvalue() == (
-        "error: cannot print what the workers say: no space left on device\n"
+        "error: cannot print the output of the workers: no space left on device\n"
     )
 
 

@@ -86,8 +86,9 @@ def test_nothing_is_ended_before_somebody_said_yes(shared, hold, locks):
     result = shared("node", "free", "n1", "--worker", "1-2")
     assert (result.code, result.out) == (80, "")
     assert result.err.splitlines()[-2:] == [
-        "error: End this process on node 'n1', worker 2, in context 'local'? Nobody to ask",
-        "hint: repeat it with --yes",
+        "error: not confirmed, as stdin is not a terminal: "
+        "End this process on node 'n1', worker 2, in context 'local'",
+        "hint: add --yes",
     ]
     assert train.poll() is None
     assert locks[2].exists()

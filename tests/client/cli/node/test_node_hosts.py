@@ -71,7 +71,7 @@ def test_a_worker_that_does_not_answer_is_named_and_why(hosts, trouble):
     assert result.err.splitlines() == [
         f"warning: worker 1: {why}",
         "error: 1 of 4 workers failed: 1",
-        "hint: run the same command again; or look: tpuctl node workers n1 --check",
+        "hint: run the same command again; or run: tpuctl node workers n1 --check",
     ]
 
 

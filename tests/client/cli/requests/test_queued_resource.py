@@ -66,7 +66,7 @@ def test_the_same_request_again_goes_on_with_it_and_another_is_a_conflict(tpuctl
     result = tpuctl(*CREATE, *window)
     assert (result.code, result.rows[0][0]) == (0, "q1")
     assert result.err.splitlines()[1:] == [
-        "queued resource 'q1' exists already, as it is asked for: going on with it"
+        "queued resource 'q1' exists already, with the same settings; tpuctl goes on with it"
     ]
     result = tpuctl(*CREATE, "--node-count", "2", "--best-effort")
     assert result.code == 2  # --spot and --best-effort

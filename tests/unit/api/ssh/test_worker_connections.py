@@ -80,7 +80,9 @@ def test_iap_knows_every_worker_by_its_number_in_the_gang(made):
 
 def test_a_vm_that_has_not_told_its_name_is_asked_again(made):
     entered = made("iap", {0: BY_NAME[0], 1: WorkerIdentity("key")})
-    with pytest.raises(TransientError, match="worker 1 of n has not told the name of its VM yet"):
+    with pytest.raises(
+        TransientError, match="worker 1 of n has not reported the name of its VM yet"
+    ):
         opened(entered, (FIFTH, NODE))
     assert made.ways == []
 
@@ -159,5 +161,5 @@ def test_a_worker_that_was_made_anew_has_a_new_key(made):
 def test_a_worker_without_a_host_key_is_asked_again(made, monkeypatch):
     entered = made("direct")
     monkeypatch.setattr(HostKeys, "host_keys", lambda *_: ["key of n.0", ""])
-    with pytest.raises(TransientError, match="worker 5 has not told its host key yet"):
+    with pytest.raises(TransientError, match="worker 5 has not reported its host key yet"):
         opened(entered, (FIFTH, NODE))

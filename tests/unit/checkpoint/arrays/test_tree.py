@@ -112,15 +112,15 @@ def test_what_a_state_dict_has_beside_its_entries_stays():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"a": {1: np.ones(1)}}, "cannot save a: the key 1 is no text"),
+        ({"a": {1: np.ones(1)}}, "cannot save a: the key 1 is not text"),
         ({"a": [np.ones(1), {2}]}, "cannot save a/1: a set cannot be saved"),
         ({"a": np.array(["x"])}, "cannot save a: dtype <U1 cannot be saved"),
         ({"a": np.array([None])}, "cannot save a: dtype object cannot be saved"),
         ({"a": np.ma.masked_array([1], [True])}, "cannot save a: a MaskedArray cannot be saved"),
         ({"a": b"bytes"}, "cannot save a: a bytes cannot be saved"),
         ({"a": 10**4000}, "cannot save a: a number of more than 4000 digits"),
-        ({"a": "\ud800"}, "cannot save a: half a surrogate pair is no text"),
-        ({"\ud800": 1}, r"cannot save .: the key '\ud800' is no text"),
+        ({"a": "\ud800"}, "cannot save a: half a surrogate pair is not text"),
+        ({"\ud800": 1}, r"cannot save .: the key '\ud800' is not text"),
         (object(), "cannot save .: a object cannot be saved"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A record that is whole and makes no sense is refused: a reader relies on all that is checked."""
+"""A record that is whole and is not valid is refused: a reader relies on all that is checked."""
 
 from dataclasses import replace
 
@@ -71,17 +71,17 @@ def test_what_was_written_is_read():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"step": -1}, "-1 is no count"),
-        ({"fence": True}, "True is no count"),
+        ({"step": -1}, "-1 is not a count"),
+        ({"fence": True}, "True is not a count"),
         ({"fence": 7}, "is of another step or run"),
         ({"step": 6}, "is of another step or run"),
         ({"fence": 10**16, "objects": (), "leaves": (), "tree": {"none": 0}}, "cannot be named"),
         ({"save_ms": 2**63}, "is no count"),
-        ({"save_ms": 10**400}, "0 is no count"),
-        ({"parent": -2}, "-1 is no count"),
+        ({"save_ms": 10**400}, "0 is not a count"),
+        ({"parent": -2}, "-1 is not a count"),
         ({"step": 10**12}, "cannot be named"),
-        ({"block_bytes": 0}, "-1 is no count"),
-        ({"job": 3}, "job is no text"),
+        ({"block_bytes": 0}, "-1 is not a count"),
+        ({"job": 3}, "job is not text"),
         ({"tree": {"array": 0}}, "does not name each leaf once"),
         ({"tree": {"list": [{"array": 0}, {"array": 0}]}}, "does not name each leaf once"),
         ({"tree": {"pickle": 0}}, "pickle"),
@@ -90,20 +90,20 @@ def test_what_was_written_is_read():
         (leaf(shape=(9,)), "do not cover it"),
         (parts(Part(0, 8, Box((0,), (4,)))), "do not cover it"),
         (parts(Part(0, 8, Box((0,), (4,))), Part(0, 12, Box((3,), (5,)))), "do not cover it"),
-        (parts(Part(1, 8, Box((0,), (8,)))), "makes no sense"),
-        (parts(Part(-1, 8, Box((0,), (8,)))), "-1 is no count"),
-        (parts(Part(0, -8, Box((0,), (8,)))), "-8 is no count"),
+        (parts(Part(1, 8, Box((0,), (8,)))), "is not valid"),
+        (parts(Part(-1, 8, Box((0,), (8,)))), "-1 is not a count"),
+        (parts(Part(0, -8, Box((0,), (8,)))), "-8 is not a count"),
         (parts(Part(0, 17, Box((0,), (8,)))), "behind the end"),
         (parts(Part(0, 10, Box((0,), (8,)))), "a byte in common"),
         (stored(path="../../etc/passwd"), "is the name of no file"),
         (stored(path="step_000000000005/COMMIT"), "is the name of no file"),
         (stored(blocks=""), "has not 1 checksums"),
         (stored(size_bytes=65), "has not 2 checksums"),
-        (stored(generation=-1), "-1 is no count"),
+        (stored(generation=-1), "-1 is not a count"),
     ],
 )
 def test_a_commit_that_makes_no_sense_is_refused(change, reason):
-    with pytest.raises(IntegrityError, match="the manifest makes no sense") as error:
+    with pytest.raises(IntegrityError, match="the manifest is not valid") as error:
         decode_commit(encode_commit(replace(COMMIT, **change)))
     assert reason in str(error.value)
 

@@ -1,4 +1,4 @@
-"""Norms and what is no number, from blocks, whatever the dtype."""
+"""Norms and what is not a number, from blocks, whatever the dtype."""
 
 import math
 

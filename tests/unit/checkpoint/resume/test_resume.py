@@ -167,7 +167,7 @@ def test_an_answer_that_is_damaged_condemns_no_step(bucket):
 def test_a_worker_that_is_not_there_is_named(bucket):
     run = Halves(bucket, 2, timeout_s=0.05).run
     with pytest.raises(
-        DeadlineError, match="worker 1 did not say within 0.05 s whether step 20 is"
+        DeadlineError, match="worker 1 did not report within 0.05 s whether step 20 is"
     ):
         run.workers[0].restore(like=None)
     assert marks(bucket) == []
@@ -176,7 +176,9 @@ def test_a_worker_that_is_not_there_is_named(bucket):
 
 def test_the_others_wait_for_worker_0_but_not_for_ever(bucket):
     run = Halves(bucket, 2, timeout_s=0.05).run
-    with pytest.raises(DeadlineError, match="worker 0 has not said within 0.05 s where to resume"):
+    with pytest.raises(
+        DeadlineError, match="worker 0 has not decided within 0.05 s where to resume"
+    ):
         run.workers[1].restore()
 
 

@@ -221,7 +221,7 @@ def test_a_commit_tells_where_it_comes_from(bucket):
 def test_a_commit_that_no_reader_would_take_is_not_written(bucket):
     worker = alone(bucket)
     worker._run = replace(worker._run, job=3)
-    with pytest.raises(IntegrityError, match="job is no text"):
+    with pytest.raises(IntegrityError, match="job is not text"):
         worker.save(1, tree(1), wait=True)
     assert layout.commit_key(1) not in bucket.objects
 

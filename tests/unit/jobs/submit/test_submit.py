@@ -182,7 +182,7 @@ DOUBTFUL = JobRecord(
         (
             replace(SPEC, resources=Resources("v5litepod-16", use_spot=True)),
             None,
-            ["a spot slice is taken away at times: without checkpoints the program begins anew"],
+            ["spot slices are preempted: without checkpoints the program starts from step 0"],
         ),
         (
             replace(SPEC, resources=Resources(num_slices=2, runtime_version="tpu-vm-tf-9.9.9")),

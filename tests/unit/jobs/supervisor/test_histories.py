@@ -392,5 +392,5 @@ def test_of_requests_side_by_side_one_is_chosen_and_every_other_is_withdrawn(
     assert sky.requests == {}, "something is left"
     others = [other for attempt in record.attempts for other in attempt.others]
     asked = {each.queued_resource for each in record.attempts} | {each.name for each in others}
-    assert set(sky.created) <= asked, "a request is forgotten"
+    assert set(sky.created) <= asked, "a request is deleted"
     assert all(other.deleted_s is not None and not other.is_open for other in others)

@@ -63,7 +63,7 @@ def judged(*reports: dict, **spec) -> JobRecord:
         ([STOPPED, failed(4.2, stage="mounts", exit_status=1)], "failed", 1,
          "worker 1: file_mounts ended with status 1"),
         ([failed(4.9), {**STOPPED, "preempted": True}], "preempted", 1,
-         "worker 1 was told that it is preempted"),
+         "worker 1 got notice of its preemption"),
         ([failed(4.9), {**STOPPED, "terminated": True}], "lost", 1, "worker 1 was shut down"),
     ],
 )  # fmt: skip

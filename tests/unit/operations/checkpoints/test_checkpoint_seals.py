@@ -302,9 +302,9 @@ def test_a_step_that_was_saved_anew_can_be_sealed_anew(sealed_bucket):
     step = only(sealed_bucket)
     assert (step.view.state, step.view.reason) == (
         "UNSEALED",
-        "it was saved anew after it was sealed",
+        "it was saved again after it was sealed",
     )
-    with pytest.raises(PreconditionError, match="saved anew"):
+    with pytest.raises(PreconditionError, match="saved again"):
         find_differences(step)
     seal_step(step, now_s=NOW_S)
     assert find_differences(only(sealed_bucket)) == []
@@ -326,7 +326,7 @@ def test_a_copy_with_its_seal_verifies_though_it_has_other_generations(to, order
         assert len(find_differences(steps(copy)["100"])) == 1
     except PreconditionError as error:
         assert order == "the seal first"
-        assert "saved anew" in str(error)
+        assert "saved again" in str(error)
 
 
 def put_as_others_do(store, key: str, data: bytes) -> None:

@@ -61,7 +61,7 @@ def secret_value(reference: str, token: cloud.Token) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise SecretError("it is no text") from None
+        raise SecretError("it is not text") from None
 
 
 def access_secret(name: str, token: cloud.Token) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class ForeignStep:
     seal: Seal | None
     """What that says, when it counts."""
     outdated_seal: Seal | None
-    """What it said of a step that was saved anew since, as it seems."""
+    """What it said of a step that was saved again since, as it seems."""
     pin: Entry | None
 
     @property

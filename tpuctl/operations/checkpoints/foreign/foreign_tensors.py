@@ -40,7 +40,9 @@ def tensors(
     Raises IntegrityError; PreconditionError for DCP, of which nothing is known without its pickle.
     """
     if step.view.kind is CheckpointKind.DCP:
-        raise PreconditionError(f"the tensors of {step.view.name} cannot be told: {dcp.NOT_OPENED}")
+        raise PreconditionError(
+            f"the tensors of {step.view.name} cannot be listed: {dcp.NOT_OPENED}"
+        )
     if step.view.kind is CheckpointKind.ORBAX:
         return _orbax_tensors(step.folder, advance)
     return _safetensors_tensors(step.folder, advance)

@@ -114,5 +114,5 @@ def _seconds(folder: StepFolder, metadata: dict[str, Any], field: str) -> float 
     if value is None:
         return None
     if not isinstance(value, int):
-        raise IntegrityError(f"{folder.prefix}{STEP_METADATA}: {field} is no number")
+        raise IntegrityError(f"{folder.prefix}{STEP_METADATA}: {field} is not a number")
     return value / 1e9

@@ -107,7 +107,7 @@ def header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
 
 
 def weight_map(folder: StepFolder, index: str) -> dict[str, str]:
-    """The file of each tensor by its name; IntegrityError when the index makes no sense."""
+    """The file of each tensor by its name; IntegrityError when the index is not valid."""
     weights = folder.json(index).get("weight_map")
     if not isinstance(weights, dict) or not all(isinstance(path, str) for path in weights.values()):
         raise IntegrityError(f"{folder.prefix}{index}: it has no weight_map")

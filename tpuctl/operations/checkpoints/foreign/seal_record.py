@@ -52,7 +52,7 @@ class SealStatus:
     seal: Seal | None = None
     """What its seal says, when it counts."""
     outdated_seal: Seal | None = None
-    """What it says of a step that, as it seems, was saved anew since."""
+    """What it says of a step that, as it seems, was saved again since."""
 
 
 def seal_key(name: str) -> str:
@@ -76,7 +76,7 @@ def read_seal(store: Store, entry: Entry, name: str) -> Seal:
     except IntegrityError as error:
         raise IntegrityError(f"{entry.key}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise IntegrityError(f"{entry.key}: it makes no sense: {error}") from error
+        raise IntegrityError(f"{entry.key}: it is not valid: {error}") from error
     if seal.name != name:
         raise IntegrityError(f"{entry.key}: it is the seal of {seal.name}")
     return seal
@@ -103,9 +103,9 @@ def unsealed_paths(seal: Seal, folder: StepFolder) -> list[str]:
 
 
 def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
-    """Whether the step was saved anew after it was sealed: all its files are later.
+    """Whether the step was saved again after it was sealed: all its files are later.
 
-    `written_s` is the store's time of the seal. A copy with equal checksums is not saved anew; the
+    `written_s` is the store's time of the seal. A copy with equal checksums is not saved again; the
     listing of a directory has no checksums.
     """
     sealed = {(each.path, each.generation) for each in seal.objects}
@@ -133,7 +133,7 @@ def compare_with_seal(
     except PreconditionError as error:  # a later tpuctl wrote it
         return SealStatus(replace(finding, reason=str(error)))
     if is_outdated(seal, sealed.updated_s, folder):
-        reason = finding.reason or "it was saved anew after it was sealed"
+        reason = finding.reason or "it was saved again after it was sealed"
         return SealStatus(replace(finding, reason=reason), outdated_seal=seal)
     return SealStatus(_apply_seal(finding, seal, folder, may_grow=may_grow), seal)
 

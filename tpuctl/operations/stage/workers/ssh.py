@@ -177,7 +177,7 @@ def list_files(reach: WorkerReach, root: str, checksum: str) -> dict[int, list[R
 
     for result in run_on_reach(reach, work):
         if result.lost:
-            raise TransientError(result.lost, hint="run it again; or look: tpuctl node list")
+            raise TransientError(result.lost, hint="run it again; or run: tpuctl node list")
     return files_by_worker
 
 
