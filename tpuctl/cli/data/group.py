@@ -11,6 +11,7 @@ from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
 from tpuctl.cli.shell.options import Noun, Shard
 from tpuctl.cli.shell.output import attributes, moments
+from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing
@@ -66,7 +67,8 @@ def push(
         return
     bucket, prefix = split_url(target)
     bulk = runtime.bulk(bucket)
-    plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
+    with show_spinner(runtime, f"comparing {source} with {target}", is_brief=True):
+        plan = plan_push(source, bulk, prefix, runtime.checksums, scope)
     warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), SENT,
@@ -104,7 +106,8 @@ def pull(
         return
     bucket, prefix = split_url(source)
     bulk = runtime.bulk(bucket)
-    plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
+    with show_spinner(runtime, f"comparing {source} with {target}", is_brief=True):
+        plan = plan_pull(bulk, prefix, target, runtime.checksums, scope)
     warn_of_egress_charge(runtime, bucket, plan.size_bytes)
     plan_runner.carry_out_plan(
         runtime, plan, PlanOptions(dry_run, yes, max_delete), RECEIVED,

@@ -52,8 +52,12 @@ def bench(
     limit_s = parse_duration(limit)
     with bench_rows(accelerator_type, limit_s) as rows:
         about = next(rows)
-        with show_spinner(runtime, f"measuring {accelerator_type}, {limit_s:.0f} s at most"):
-            measured = list(rows)
+        text = f"measuring {accelerator_type}, {limit_s:.0f} s at most"
+        measured = []
+        with show_spinner(runtime, text, total=int(about["rows"])) as count:
+            for row in rows:
+                measured.append(row)
+                count()
     # As they come, the small ones are first; a table compares what has one format.
     matmul = sorted(
         (row for row in measured if row["kind"] == "matmul"), key=lambda row: str(row["dtype"])

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tpuctl.cli.shell.options import Noun, Yes
+from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
@@ -112,7 +113,25 @@ def up(
         runtime.output.note(f"workers are processes of this machine: {reason}")
     if note := local_cloud.unreadable_note(line):
         runtime.output.note(note)
-    runtime.output.line(json.dumps(line))
+    if runtime.output.is_screen:
+        _print_endpoints(runtime, line)
+    else:
+        runtime.output.line(json.dumps(line))
+
+
+def _print_endpoints(runtime: Runtime, line: Mapping[str, Any]) -> None:
+    """Print for people where a local cloud answers."""
+    runtime.output.line(
+        f"local cloud {line['name']!r} is up: project {line['project']}, zone {line['zone']}, "
+        f"bucket gs://{line['bucket']}, workers in mode {line['mode']}"
+    )
+    about = ("name", "pid", "project", "zone", "bucket", "mode", "mode_reason", "state_dir")
+    rows = [(key, value) for key, value in line.items() if key not in about and value]
+    runtime.output.items(rows, entries("endpoint", "address"))
+    other = "" if line["name"] == DEFAULT_CONTEXT else f" --name {line['name']}"
+    runtime.output.note(
+        f'other programs: eval "$(tpuctl local env{other})"; the end: tpuctl local down{other}'
+    )
 
 
 @app.verb("down")

@@ -19,18 +19,36 @@ def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stat
 
 
 @contextmanager
-def show_spinner(runtime: Runtime, text: str) -> Iterator[None]:
-    """Show a spinner during the block; where stderr is no terminal, print a line."""
-    if runtime.shared.quiet:
-        yield
-    elif runtime.err.isatty():
-        from rich.console import Console
+def show_spinner(
+    runtime: Runtime, text: str, *, total: int | None = None, is_brief: bool = False
+) -> Iterator[Callable[[], None]]:
+    """Show a spinner, the time so far and, with a `total`, how many parts are done of how many.
 
-        with Console(file=runtime.err).status(text):
-            yield
-    else:
-        runtime.output.note(text)
-        yield
+    Yields what counts one part more. Where stderr is not a terminal the text is a line, unless the
+    work `is_brief`.
+    """
+    if runtime.shared.quiet or not runtime.err.isatty():
+        if not is_brief:
+            runtime.output.note(text)
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+    counted = [MofNCompleteColumn()] if total else []
+    console = Console(file=runtime.err)
+    with Progress(
+        *columns, *counted, TimeElapsedColumn(), console=console, transient=True
+    ) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda: progress.advance(task)
 
 
 @contextmanager

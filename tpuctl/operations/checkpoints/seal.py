@@ -63,7 +63,7 @@ def steps_to_seal(survey: DirectorySurvey, wanted: str | None) -> Sequence[Forei
 def seal_steps(
     steps: Sequence[ForeignStep],
     clock: Callable[[], float],
-    show: Callable[[ForeignStep], AbstractContextManager[None]],
+    show: Callable[[ForeignStep], AbstractContextManager[object]],
 ) -> Iterator[SealResult]:
     """Seal one step after the other, each within `show` of it; an error does not end it."""
     for step in steps:

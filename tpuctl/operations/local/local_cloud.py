@@ -23,6 +23,7 @@ from tpuctl.errors import (
     LocalIOError,
     LockedError,
     NotFoundError,
+    PreconditionError,
     RefusedError,
     TpuctlError,
     UsageError,
@@ -147,7 +148,20 @@ def unreadable_note(line: Mapping[str, Any]) -> str:
 
 
 def context_of(line: Mapping[str, Any]) -> Context:
-    """The context that an endpoint line describes."""
+    """The context that an endpoint line describes.
+
+    Raises PreconditionError for the line of a simulator that an older tpuctl has started.
+    """
+    try:
+        return _context_of(line)
+    except KeyError as error:
+        raise PreconditionError(
+            f"the local cloud {line['name']!r} runs in an older version: it has no {error.args[0]}",
+            hint=f"run: tpuctl local down --name {line['name']}; it starts again by itself",
+        ) from error
+
+
+def _context_of(line: Mapping[str, Any]) -> Context:
     return Context(
         name=line["name"],
         project=line["project"],
