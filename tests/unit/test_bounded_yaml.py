@@ -34,7 +34,7 @@ def test_what_asks_for_too_much_is_one_line(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(YamlError) as caught:
         load_file(path)
-    assert str(caught.value) == message
+    assert str(caught.value).removesuffix(", not 13") == message  # which Python 3.14 adds
 
 
 def test_plain_values_aliases_and_nesting_within_the_bounds(tmp_path):

@@ -1,6 +1,7 @@
 """What was watched without a job is kept for a week, in a file that may be damaged or full."""
 
 import sqlite3
+from contextlib import closing
 
 from tpuctl.metrics import sample_history
 from tpuctl.metrics.sample_history import FILE, SampleHistory
@@ -47,10 +48,10 @@ def test_a_damaged_sample_and_a_file_in_use_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(sample_history, "PATIENCE_S", 0.0)
     history = SampleHistory(tmp_path)
     history.add("4711", [worker(0, 1.0, 2.0)])
-    other = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    other.execute("UPDATE samples SET packed = x'00' WHERE time_s = 1")
-    assert times(history.read("4711")) == {0: [2.0]}
-    other.execute("BEGIN EXCLUSIVE")
-    history.add("4711", [worker(0, 3.0)])
-    other.execute("ROLLBACK")
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("UPDATE samples SET packed = x'00' WHERE time_s = 1")
+        assert times(history.read("4711")) == {0: [2.0]}
+        other.execute("BEGIN EXCLUSIVE")
+        history.add("4711", [worker(0, 3.0)])
+        other.execute("ROLLBACK")
     assert times(history.read("4711")) == {0: [2.0]}

@@ -1,6 +1,7 @@
 """Log entries: in order by time, kept once, and the oldest dropped where there are too many."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -10,7 +11,8 @@ from localsim.cloud.project.log_store import EntryKey, LogStore, StoredEntry
 
 @pytest.fixture
 def store():
-    return LogStore(sqlite3.connect(":memory:", isolation_level=None))
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        yield LogStore(connection)
 
 
 def entry(second: int, body: bytes = b"x") -> StoredEntry:
