@@ -209,6 +209,12 @@ def test_what_is_damaged_or_missing_is_said_and_the_rest_is_judged(views, store)
 def test_a_job_whose_agents_measure_nothing_is_not_said_to_be_well_by_samples(views, store):
     """An agent of tpuctl 0.1.0 keeps no samples, and its record has no table of steps."""
     put_job(store, "old-1", workers=2)
+    key = "tpuctl/records/old-1"
+    record = json.loads(store.get_range(key))
+    for each in record["attempts"]:
+        for name in ("step_times", "save_waits", "first_step_s", "provisioning_s", "ran_s"):
+            del each[name]
+    store.put_if_generation(key, json.dumps(record).encode(), store.head(key).generation)
     assert views.run("explain", "old-1")[1] == (
         "job old-1 is RUNNING: nothing is known to be wrong with it, by its record\n"
     )
@@ -217,6 +223,10 @@ def test_a_job_whose_agents_measure_nothing_is_not_said_to_be_well_by_samples(vi
     code, out, err = views.run("job", "metrics", "old-1")
     assert (code, out) == (0, "")
     assert "has no such samples yet" in err
+    goodput = json.loads(views.run("job", "describe", "old-1", "-o", "json")[1])["goodput"]
+    assert {each["part"] for each in goodput["parts"]} == {"waiting", "preparing", "training"}
+    assert goodput["wall_s"] == 3600.0
+    assert views.dashboard("old-1") == []
 
 
 @MATRIX

@@ -26,6 +26,7 @@ pytestmark = [
 AT_ONCE = 4
 LOOK_S = 15.0
 PATIENCE_S = 900.0
+SAVED_STEP = 400
 LASTS_S = 75
 """Longer than the minute of samples that rates need."""
 STEPS = """
@@ -68,7 +69,7 @@ with Checkpointer(os.environ["TPUCTL_CHECKPOINT_DIR"], every=10) as checkpointer
 """
 LINE = 'f"step={step} loss={1 / step:.3f}"'
 EPOCH = 'f"epoch {step}: loss {1 / step:.3f}"'
-KERAS = 'f"{step}/2000 [====>....] - ETA: 1s - loss: {1 / step:.4f}", end="\\r"'
+KERAS = 'f"Epoch {step}/400\\n{step}/8 [==>...] - ETA: 1s - loss: {1 / step:.4f}", end="\\r"'
 SILENT = (
     "import time\nfor n in range({lasts_s}):\n    time.sleep(1)\n    print('tick', n, flush=True)"
 )
@@ -132,10 +133,14 @@ def digits(watched: Watched, name: str, workers: int, **envs: str) -> None:
     watched.here.submit(name, workers, job.pop("run"), **job)
 
 
+def has_saved(job: JobRecord) -> bool:
+    return job.is_ended or (job.attempt is not None and job.attempt.last_step >= SAVED_STEP)
+
+
 def preempt(watched: Watched, name: str, notice: str) -> None:
     """Take the slice of the first attempt after its first checkpoint, and see it resumed."""
     here = watched.here
-    here.until(name, lambda job: job.is_ended or job.attempts[-1:] and job.attempt.last_step >= 400)
+    here.until(name, has_saved, PATIENCE_S)
     node = f"{here.jobs[name]}-a1"
     done = here.tpuctl("local", "preempt", node, "--notice", notice, "--zone", ZONE)
     assert done.code == 0, done.err
@@ -151,7 +156,7 @@ def test_twenty_healthy_runs_have_no_finding(tmp_path):
         ("noticed1", lambda w, n: digits(w, n, 1), "30s"),
         ("epochs", lambda w, n: start(w, n, 1, paced(EPOCH, 0.5),
                                       progress=r"epoch (?P<step>\d+): loss (?P<loss>\S+)"), ""),
-        ("keras", lambda w, n: start(w, n, 1, paced(KERAS, 0.2), progress="keras"), ""),
+        ("keras", lambda w, n: start(w, n, 1, paced(KERAS, 2.0), progress="keras"), ""),
         ("parallel2", lambda w, n: digits(w, n, 2, MODEL_PARALLEL="4"), ""),
         ("jax2", lambda w, n: start(w, n, 2, JAX.format), ""),
         ("saves1", lambda w, n: start(w, n, 1, SAVES.format,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tpuctl.operations.jobs.events import JobRuntime
 
 READ_S = 30.0
+READ = 'cat -- "$1/samples.jsonl" 2>/dev/null; echo; cat -- "$1/status.json" 2>/dev/null; true'
+"""The agent's samples that are not in the bucket, and its status, which has the newest one."""
 RUNNING = (AttemptState.PREPARING, AttemptState.RUNNING, AttemptState.STOPPING)
 
 
@@ -85,14 +87,16 @@ def _live_samples(
 def _read_files(
     reach: WorkerReach, job_id: str, attempt: int, lost: list[str]
 ) -> list[WorkerSamples]:
-    path = f"{protocol.run_directory(job_id, attempt)}/samples.jsonl"
+    argv = ["sh", "-c", READ, "sh", protocol.run_directory(job_id, attempt)]
     found: list[WorkerSamples] = []
 
     async def read(shell: Shell) -> CommandResult:
-        argv = ["sh", "-c", 'cat -- "$1" 2>/dev/null || true', "sh", path]
         done = await shell.run(argv, timeout_s=READ_S)
-        samples = list(_samples_of(done.stdout))
-        found.append(WorkerSamples(attempt, shell.worker_id, samples))
+        lines = list(_documents(done.stdout))
+        found.append(WorkerSamples(attempt, shell.worker_id, list(_samples_of(lines))))
+        if dropped := _dropped(lines):
+            told = "its disk or the bucket did not take them"
+            lost.append(f"worker {shell.worker_id}: {dropped} samples are lost: {told}")
         return CommandResult(shell.worker_id, 0)
 
     for result in run_on_reach(reach, read):
@@ -102,25 +106,33 @@ def _read_files(
     return found
 
 
-def _samples_of(text: bytes) -> Iterator[Sample]:
-    """The samples of an agent's file; a line that is being written is left out."""
+def _documents(text: bytes) -> Iterator[dict[str, Any]]:
+    """The samples of an agent's files as JSON: those of its file, and the newest of its status.
+
+    A line that is being written is left out, and so are the numbers of a program that diverges,
+    which no record takes.
+    """
     for line in text.splitlines():
-        try:
-            yield decoding.decode_dataclass(Sample, _document(line))
-        except decoding.MalformedError:
-            continue
+        with suppress(decoding.MalformedError):
+            found = decoding.parse_document(line)
+            found = found["sample"] if isinstance(found.get("sample"), dict) else found
+            if isinstance(found.get("values"), dict):
+                values = found["values"].items()
+                kept = {name: value for name, value in values if not _is_too_large(value)}
+                yield {**found, "values": kept}
 
 
-def _document(line: bytes) -> Any:
-    """The JSON of a line without the numbers of a program that diverges, which no record takes."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise decoding.MalformedError(str(error)) from error
-    if isinstance(found, dict) and isinstance(found.get("values"), dict):
-        found["values"] = {
-            name: value
-            for name, value in found["values"].items()
-            if not isinstance(value, float) or abs(value) <= decoding.LARGEST
-        }
-    return found
+def _is_too_large(value: object) -> bool:
+    return isinstance(value, (int, float)) and not abs(value) <= decoding.LARGEST
+
+
+def _samples_of(documents: Iterable[dict[str, Any]]) -> Iterator[Sample]:
+    for document in documents:
+        with suppress(decoding.MalformedError):
+            yield decoding.decode_dataclass(Sample, document)
+
+
+def _dropped(documents: Iterable[dict[str, Any]]) -> int:
+    """How many samples an agent says that it has lost."""
+    told = (document.get("dropped") for document in documents)
+    return max((count for count in told if isinstance(count, int)), default=0)
