@@ -18,6 +18,7 @@ from tpuctl.cli.app import main
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import AttemptOutcome, AttemptState, JobState, Phase, WorkerReport
 from tpuctl.operations.metrics import slice_watch
+from tpuctl.operations.metrics.watched_slice import WatchedSlice
 from tpuctl.packed_samples import pack
 
 GIB, MIB = float(2**30), float(2**20)
@@ -67,8 +68,9 @@ class Views:
 
     def __init__(self, home, monkeypatch):
         self.home = home
-        # Nobody answers here: what was measured before is all that there is.
-        monkeypatch.setattr(slice_watch, "REPORT_TIMEOUT_S", 2.0)
+        # Nobody answers here: what was measured before is all that `top` has to wait for.
+        monkeypatch.setattr(slice_watch, "REPORT_TIMEOUT_S", 60.0)
+        monkeypatch.setattr(WatchedSlice, "is_known", property(lambda watched: watched.has_past))
 
     def run(self, *argv: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
