@@ -29,6 +29,8 @@ RECEIVER = (
     "copy.receiving",
 )  # fmt: skip
 HOLDERS = ("tools.holders",)
+THREAD_VIEW = (*HOLDERS, "tools.thread_view")
+"""Prints where the threads of the programs are; the agent of a job has it too."""
 SAMPLER = (
     *HOLDERS, "metrics.runtime_service", "metrics.process_totals", "metrics.host_probe",
     "metrics.chip_probe",
@@ -102,7 +104,7 @@ def job_files(*, with_switch: bool) -> Mapping[str, str]:
 def job_archive() -> bytes:
     """The zip with the modules of a job's agent, and what they are for a Python like this one."""
     job = dict(python_files(resources.files("tpuctl.agent").joinpath("job"), "tpuctl/agent/job"))
-    texts = {**package_files((*FETCHER, *SAMPLER)), **shared_files(), **job}
+    texts = {**package_files((*FETCHER, *SAMPLER, *THREAD_VIEW)), **shared_files(), **job}
     compiled = {f"{name}c": compiled_module(name, text) for name, text in texts.items()}
     return zipped({**texts, **compiled})
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import subprocess
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from textual.widgets import DataTable, Input, RichLog, Static
 from client.cli.job.job_records import T, attempt, job
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top import mesh, screen
-from tpuctl.cli.top.dialogs import Confirmation, Help, WorkerDetails
+from tpuctl.cli.top.dialogs import Confirmation, Help, PlainText, WorkerDetails
 from tpuctl.cli.top.screen import TopScreen
 from tpuctl.cli.top.worker_row import DOCUMENT, worker_rows
 from tpuctl.metrics.samples import Sample
@@ -225,6 +226,32 @@ def test_help_the_log_and_a_question_stand_in_front(play, monkeypatch):
         assert asked == ["digits-1"]
 
     play(story)
+
+
+def test_the_stacks_of_the_worker_under_the_cursor_are_asked_for_and_shown(play, monkeypatch):
+    asked = []
+
+    def run(argv, **_options):
+        asked.append(argv)
+        told = "==== process 7: python3 [red]train.py[/red]\nthread 7 python3: S, waits in futex"
+        return subprocess.CompletedProcess(argv, 0, told, "")
+
+    monkeypatch.setattr(screen.subprocess, "run", run)
+
+    async def story(app, press):
+        await press("down", "d")
+        await app.workers.wait_for_complete()
+        await press()
+        assert isinstance(app.screen, PlainText)
+        assert "thread 7 python3: S, waits in futex" in app.screen.text()
+        assert "\\[red]" in app.screen.text()
+        await press("escape")
+        assert app.screen is app.screen_stack[0]
+
+    play(story)
+    ((_, _, _, _, *words),) = asked
+    assert words[:8] == ["--context", "local", "job", "exec", "digits-1", "--worker", "1", "--"]
+    assert words[8] == "python3"
 
 
 def test_ctrl_c_leaves_and_a_slice_that_is_gone_costs_nothing(play, watched):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from unit.agent.agent_worker import JOB, Worker, alive_in
 
-from tpuctl.agent.job import stack_dump
 from tpuctl.agent.job.logs.redaction import Redaction
 from tpuctl.agent.job.state import processes
+from tpuctl.agent.tools import thread_view
 
 WAITING = """\
 import threading, time
@@ -201,7 +201,7 @@ def test_a_command_in_a_dump_is_cut_when_it_has_no_secret_any_more():
     )
     try:
         process.stdout.readline()  # until then Linux may have no command line of it
-        text = stack_dump.process_stacks(process.pid, redaction)
+        text = thread_view.process_stacks(process.pid, redaction.redact_json)
     finally:
         process.kill()
         process.communicate()

@@ -25,7 +25,7 @@ def main() -> int:
     try:
         for _ in range(count):
             due_s = max(due_s + every_s, time.monotonic())
-            time.sleep(due_s - time.monotonic())
+            time.sleep(max(0.0, due_s - time.monotonic()))
             sys.stdout.write(json.dumps(sampler.sample({})) + "\n")
             sys.stdout.flush()
     except BrokenPipeError:

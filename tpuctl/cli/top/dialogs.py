@@ -23,6 +23,7 @@ s             sort by worker, by how busy the chips are, by step
 m             mesh: duty cycle or HBM
 l             a taller log
 e             a shell on the worker
+d             dump where the threads of its programs are; none is ended
 x             cancel the job; it asks first
 q             leave; jobs go on
 
@@ -62,6 +63,18 @@ class Help(Dialog):
     def text(self) -> str:
         """The list of keys."""
         return HELP
+
+
+class PlainText(Dialog):
+    """What a program has printed."""
+
+    def __init__(self, printed: str) -> None:
+        super().__init__()
+        self.printed = printed
+
+    def text(self) -> str:
+        """Its lines; what looks like markup is none."""
+        return escape("\n".join(map(printable, self.printed.split("\n"))))
 
 
 class Confirmation(Dialog):

@@ -16,11 +16,12 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
 from tpuctl import catalog
+from tpuctl.agent import ship
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.output import Moment, Usd, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top import mesh
-from tpuctl.cli.top.dialogs import Confirmation, Help, WorkerDetails
+from tpuctl.cli.top.dialogs import Confirmation, Help, PlainText, WorkerDetails
 from tpuctl.cli.top.worker_row import (
     MESH_METRICS,
     SCREEN,
@@ -61,6 +62,7 @@ class TopScreen(App[bool]):
         Binding("m", "mesh", "mesh"),
         Binding("l", "log", "log"),
         Binding("e", "shell", "shell"),
+        Binding("d", "threads", "dump"),
         Binding("x", "cancel", "cancel"),
         Binding("escape", "all", show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
@@ -266,18 +268,38 @@ class TopScreen(App[bool]):
         if event.data_table.id == "workers" and event.cursor_row < len(rows):
             self.push_screen(WorkerDetails(rows[event.cursor_row]))
 
-    def action_shell(self) -> None:
-        """Log in to the worker under the cursor; the screen comes back afterwards."""
+    def on_worker(self, verb: str, *argv: str) -> list[str] | None:
+        """The command that does something on the worker under the cursor; None without one."""
         watched, rows = self.chosen, self.rows()
         at = self.query_one("#workers", DataTable).cursor_row
         if watched is None or at >= len(rows):
-            return
+            return None
         noun = "job" if watched.job else "node"
         context = self.runtime.context_name.value
-        argv = [sys.executable, "-m", "tpuctl", "--context", context, noun, "ssh", watched.name]
+        tpuctl = [sys.executable, "-P", "-m", "tpuctl", "--context", context, noun, verb]
+        return [*tpuctl, watched.name, "--worker", str(rows[at].worker.worker_id), *argv]
+
+    def action_shell(self) -> None:
+        """Log in to the worker under the cursor; the screen comes back afterwards."""
+        if (argv := self.on_worker("ssh")) is None:
+            return
         with self.suspend():
-            subprocess.run([*argv, "--worker", str(rows[at].worker.worker_id)], check=False)
+            subprocess.run(argv, check=False)
         self.refresh_all()
+
+    def action_threads(self) -> None:
+        """Show where the threads of the worker's programs are; none of them is ended."""
+        if argv := self.on_worker("exec", "--", *ship.command(ship.THREAD_VIEW)):
+            self.notify("the worker is asked for its stacks", timeout=3)
+            self.read_threads(argv)
+
+    @work(thread=True)
+    def read_threads(self, argv: list[str]) -> None:
+        """Run the program that tells them, and show what it prints."""
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+        told = done.stdout.strip() if done.returncode == 0 else done.stderr.strip()
+        text = told or "No program runs there: no job has started one, and nobody holds the chips."
+        self.call_from_thread(self.push_screen, PlainText(text))
 
     def action_cancel(self) -> None:
         """Ask whether the job under the cursor is to be cancelled."""

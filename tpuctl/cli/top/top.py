@@ -23,7 +23,7 @@ def top(
 ) -> None:
     """Watch running jobs, or without one every READY node: chips, hosts, steps, logs, money.
 
-    On a pipe and with -o json it prints every worker once.
+    On a pipe, on a dumb terminal and with -o json it prints every worker once.
     """
     if name is None and runtime.has_no_local_state():
         runtime.output.items([], DOCUMENT if runtime.output.is_document else TABLE)
@@ -33,7 +33,7 @@ def top(
         runtime.output.note(
             "no job runs and no node is READY: tpuctl job list, or: tpuctl node list"
         )
-    if once or not runtime.output.is_screen or not watching.slices:
+    if once or not _has_screen(runtime) or not watching.slices:
         asyncio.run(_print_once(runtime, watching))
         return
     from tpuctl.cli.shell import job_notices
@@ -44,6 +44,11 @@ def top(
             if each.job is not None:
                 job_notices.add_cancel_note(runtime, each.job)
         raise KeyboardInterrupt
+
+
+def _has_screen(runtime: Runtime) -> bool:
+    """Whether a person looks at a terminal that can move its cursor."""
+    return runtime.output.is_screen and runtime.environ.get("TERM") != "dumb"
 
 
 async def _print_once(runtime: Runtime, watching: SliceWatch) -> None:

@@ -187,7 +187,7 @@ def test_a_worker_that_may_not_read_the_bucket_does_not_ask_for_everything(fetch
 
 
 @pytest.mark.parametrize(
-    "module", sorted({*ship.ARCHIVE, *ship.SAMPLER, *ship.PROBE, "archive_main"})
+    "module", sorted({*ship.ARCHIVE, *ship.SAMPLER, *ship.PROBE, *ship.THREAD_VIEW, "archive_main"})
 )
 def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
     tree = ast.parse(ship.source(module), feature_version=(3, 8))
@@ -198,7 +198,7 @@ def test_what_is_shipped_needs_python_3_8_and_nothing_else(module):
     }
     foreign = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
     assert foreign <= {"tpuctl", "google_crc32c"}
-    shipped = {f"tpuctl.agent.{name}" for name in (*ship.ARCHIVE, *ship.SAMPLER)}
+    shipped = {f"tpuctl.agent.{name}" for name in (*ship.ARCHIVE, *ship.SAMPLER, *ship.THREAD_VIEW)}
     shipped |= {f"tpuctl.{name}".removesuffix(".py") for name in ship.SHARED}
     rooms = {f"tpuctl.agent.{room}" for room in ("copy", "data", "metrics", "tools")}
     assert {name for name in imported if name.startswith("tpuctl")} <= shipped | rooms

@@ -2,10 +2,11 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tpuctl.agent.metrics import host_probe
+from tpuctl.agent.metrics import host_probe, probe
 from tpuctl.agent.metrics.host_probe import HostProbe
 from tpuctl.agent.metrics.sampler import ProgramPace
 
@@ -118,3 +119,15 @@ def test_steps_are_counted_between_two_looks_and_age_while_they_stand_still():
     still = pace.measure({"step": 30}, 45.0)
     assert (still["program.steps_per_s"], still["program.step_age_s"]) == (0.0, 25.0)
     assert "program.steps_per_s" not in pace.measure({"step": 5}, 50.0)  # it began again
+
+
+def test_a_probe_on_a_busy_worker_is_late_and_goes_on(monkeypatch, capsys):
+    times = iter(range(0, 1000, 5))  # each look at the clock comes five seconds later
+    slept = []
+    clock = SimpleNamespace(monotonic=lambda: float(next(times)), sleep=slept.append)
+    monkeypatch.setattr(probe, "time", clock)
+    monkeypatch.setattr(probe, "Sampler", lambda _home: SimpleNamespace(sample=lambda _told: {}))
+    monkeypatch.setattr(probe.sys, "argv", ["probe", "1", "3"])
+    assert probe.main() == 0
+    assert slept == [0.0, 0.0, 0.0]
+    assert capsys.readouterr().out.count("{}") == 3

@@ -194,6 +194,7 @@ class Board {
 
   async update() {
     for (const [index, chart] of this.state.charts.entries()) {
+      if (!this.plots[index]) return; // drawn anew just now
       setValues(this.plots[index], dataOf(chart, this.state));
       this.plots[index].root.parentElement.ariaLabel = wordsOf(chart);
       await frame();
@@ -211,7 +212,9 @@ class Board {
     const grid = element("div", "", "figures");
     grid.append(...figures);
     this.box.append(grid);
+    const turn = this.turn = (this.turn ?? 0) + 1;
     for (const [index, chart] of charts.entries()) {
+      if (turn !== this.turn) return; // drawn anew meanwhile, in other colours
       this.plots.push(makeChart(figures[index], chart, this.state));
       await frame(); // one picture at a time: the page stays usable
     }
