@@ -1,28 +1,20 @@
-"""Pictures of the terminal for the guides.
-
-    PYTHONPATH=tests python -m system.pictures.terminal_pictures
-
-runs a job on a local cloud, with one slow worker, for two minutes, and writes docs/pictures/*.svg.
-"""
+"""Pictures of the terminal for the guides: the screen of `tpuctl top`, and what commands print."""
 
 import asyncio
 import io
 import re
 import shlex
-import tempfile
-import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from system.pictures.watched_job import NAME, watched_job
+from system.pictures.watched_job import NAME
 from system.stories.gang_cloud import Gangs
 from tpuctl.cli.top.screen import TopScreen
 from tpuctl.operations.metrics.slice_watch import watch
 
-PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
-WATCHED_S, LOOKED_AT_S = 120.0, 25.0
+LOOKED_AT_S = 25.0
 COLUMNS, ROWS = 100, 34
 SHOWN = {
     "explain": ("explain", NAME),
@@ -32,14 +24,11 @@ SHOWN = {
 _FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
 
-def main() -> None:
-    """Make every picture anew."""
-    PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as home, watched_job(Path(home)) as here:
-        time.sleep(WATCHED_S)
-        write("top", asyncio.run(top_picture(here)))
-        for name, argv in SHOWN.items():
-            write(name, command_picture(here, argv))
+def make(here: Gangs, folder: Path) -> None:
+    """Write every picture of the terminal from a cloud where the watched job runs."""
+    write(folder, "top", asyncio.run(top_picture(here)))
+    for name, argv in SHOWN.items():
+        write(folder, name, command_picture(here, argv))
 
 
 async def top_picture(here: Gangs) -> str:
@@ -61,11 +50,7 @@ def command_picture(here: Gangs, argv: tuple[str, ...]) -> str:
     return console.export_svg(title=f"tpuctl {argv[0]}")
 
 
-def write(name: str, svg: str) -> None:
+def write(folder: Path, name: str, svg: str) -> None:
     """Write a picture without the addresses of fonts: it is to be seen offline as well."""
     text = _FONTS.sub("", svg)
-    (PICTURES / f"{name}.svg").write_text(text + "\n" * (not text.endswith("\n")), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    (folder / f"{name}.svg").write_text(text + "\n" * (not text.endswith("\n")), "utf-8")

@@ -92,6 +92,13 @@ function onKey(plot, event) {
   event.preventDefault();
 }
 
+// The newest time at which any line has a value: workers are not measured at the same moments.
+function newestIndex([times, ...lines]) {
+  let index = times.length - 1;
+  while (index > 0 && lines.every((line) => line[index] === undefined || line[index] === null)) index -= 1;
+  return index;
+}
+
 function axis(more) {
   return { stroke: color("muted"), grid: { stroke: color("raised") }, ticks: { stroke: color("line") }, ...more };
 }
@@ -99,7 +106,7 @@ function axis(more) {
 function makeChart(figure, chart, state) {
   const data = dataOf(chart, state);
   const caption = figure.querySelector("figcaption span");
-  const show = (plot) => { caption.textContent = valuesText(chart, plot.data, plot.cursor.idx ?? plot.data[0].length - 1); };
+  const show = (plot) => { caption.textContent = valuesText(chart, plot.data, plot.cursor.idx ?? newestIndex(plot.data)); };
   const options = {
     width: figure.clientWidth, height: HEIGHT, legend: { show: false },
     cursor: { sync: { key: "charts" }, drag: { x: true, y: false } },
