@@ -97,12 +97,24 @@ def place_in_line(item: pytest.Item) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
+ON_DEMAND = {"benchmark": HERE / "benchmarks", "soak": HERE / "soak"}
+"""The folders all of whose tests have one mark."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing of what runs on demand while nobody demands it."""
+    left_out = re.findall(r"\bnot (benchmark|soak)\b", config.option.markexpr)
+    is_left_out = any(collection_path == ON_DEMAND[mark] for mark in left_out)
+    return True if is_left_out and not config.option.file_or_dir else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Import a share of the modules first, where others do so too: each is compiled once.
 
     They are compiled with the assertions rewritten, which takes longer than all imports together.
     """
+    gc.disable()  # all that is made now stays
     worker, count = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
     if worker and not session.config.option.file_or_dir:
         paths = sorted(path for kind in KINDS for path in (HERE / kind).rglob("test_*.py"))
@@ -125,6 +137,7 @@ def pytest_collection_finish() -> None:
     """Let no collection of garbage go through the tests themselves: some collect after each."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
