@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import unsynced
 
 from tpuctl.api.control import ControlApi
 from tpuctl.cli.app import main
@@ -65,13 +66,12 @@ class Cloud:
 
 
 def serve(home: Path, *options: str) -> Iterator[Cloud]:
-    """Run a simulator as the context `local` of that home, and end it."""
+    """Run a simulator as the context `local` of that home, and end it; it waits for no disk."""
     directory = home / "local" / "local"
     argv = [
         sys.executable,
         "-P",
-        "-m",
-        "localsim",
+        unsynced.__file__,
         "serve",
         "--state-dir",
         str(directory),

@@ -18,6 +18,7 @@ from unittest import mock
 import pytest
 from clouds import ISOLATIONS, Cloud, Runner, isolation_of, serve
 from hypothesis import settings
+from unsynced import forgo_syncs
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.operations.local import local_cloud
@@ -36,6 +37,7 @@ def pytest_configure() -> None:
     Whoever starts the tests in background may ignore signals, and what the tests start inherits
     that: they send them.
     """
+    forgo_syncs()
     sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
