@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,9 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from clouds import MATRIX
 
 from tpuctl.operations.local import local_cloud
+from tpuctl.operations.local.templates import template_folder
 
 SUMMARY_KEYS = {
     "accuracy",
@@ -29,16 +32,38 @@ SUMMARY_KEYS = {
 }
 
 
-def tpuctl(home: Path, *argv: str, umask: int = -1, **extra: str) -> subprocess.Popen:
-    environ = {**os.environ, "TPUCTL_HOME": str(home), **extra}
+OF_A_TEMPLATE = """
+import sys
+from pathlib import Path
+from tpuctl.cli.app import main
+from tpuctl.operations.local import templates
+folder = Path(sys.argv.pop(1))
+templates.template_folder = lambda _: folder
+sys.exit(main(sys.argv[1:]))
+"""
+"""tpuctl with another digits template than its own."""
+
+
+def tpuctl(home: Path, *argv: str, umask: int = -1, template: Path | None = None):
+    program = ["-m", "tpuctl"] if template is None else ["-c", OF_A_TEMPLATE, str(template)]
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "tpuctl", *argv],
+        [sys.executable, "-P", *program, *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environ,
+        env={**os.environ, "TPUCTL_HOME": str(home)},
         umask=umask,
     )
+
+
+def smaller_template(directory: Path) -> Path:
+    """The digits with an eighth of the network: the steps cost as little as they can."""
+    folder = shutil.copytree(template_folder("digits"), directory / "digits")
+    path = folder / "job.yaml"
+    job = yaml.safe_load(path.read_text())
+    job["envs"]["HIDDEN"] = "128"
+    path.write_text(yaml.safe_dump(job))
+    return folder
 
 
 def processes_of(home: Path) -> list[str]:
@@ -143,7 +168,9 @@ def test_ctrl_c_in_the_middle_leaves_nothing_and_nothing_was_open_to_others(tmp_
 def kept(tmp_path_factory):
     """A quickstart that is kept, whose simulator was killed in the middle: home, output, story."""
     home = tmp_path_factory.mktemp("kept")
-    process = tpuctl(home, "quickstart", "--keep", "--seed", "3", "-o", "json")
+    template = smaller_template(tmp_path_factory.mktemp("template"))
+    argv = ("quickstart", "--keep", "--seed", "3", "-o", "json")
+    process = tpuctl(home, *argv, template=template)
     for line in process.stderr:
         if "resumed step=" in line:
             break
