@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from clouds import ISOLATIONS, Cloud, Runner, isolation_of, serve
@@ -58,10 +58,25 @@ KINDS = ("unit", "client", "system")
 def kind_of(item: pytest.Item) -> str | None:
     """What an item may start: one of KINDS, or None for what runs on demand."""
     own = {mark.name for mark in item.iter_markers()}
-    folder = item.path.relative_to(HERE).parts[0]
+    folder = folder_of(item.path)
     if own & {"benchmark", "soak"} or folder not in KINDS:
         return None
     return "system" if "system" in own else folder
+
+
+@cache
+def folder_of(path: Path) -> str:
+    """The folder of tests that a file is in."""
+    return path.relative_to(HERE).parts[0]
+
+
+STARTERS = (
+    (subprocess.Popen, "__init__"),
+    (os, "fork"),
+    (os, "posix_spawn"),
+    (multiprocessing.util, "spawnv_passfds"),
+)
+"""Whatever starts a process, and its name."""
 
 
 def refuse_process(*_: object, **__: object) -> None:
@@ -74,21 +89,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Let no unit test start a process, nor a fixture that it is the first to want."""
     if kind_of(item) != "unit":
         return (yield)
-    with (
-        mock.patch.object(subprocess.Popen, "__init__", refuse_process),
-        mock.patch.object(os, "fork", refuse_process),
-        mock.patch.object(os, "posix_spawn", refuse_process),
-        mock.patch.object(multiprocessing.util, "spawnv_passfds", refuse_process),
-    ):
+    kept = [(owner, name, getattr(owner, name)) for owner, name in STARTERS]
+    try:
+        for owner, name in STARTERS:
+            setattr(owner, name, refuse_process)
         return (yield)
+    finally:
+        for owner, name, starter in kept:
+            setattr(owner, name, starter)
 
 
 LONGEST = (
-    "test_tpu_gcloud.py", "test_quickstart.py", "test_jax_templates.py", "test_training.py",
-    "test_supervisor.py", "test_local.py", "test_takeover.py", "test_matmul_backends.py",
-    "test_storage_gcloud.py", "test_recording.py", "test_data_workers.py", "test_gang.py",
-    "test_forgotten_slice.py", "test_digits.py", "test_server.py", "test_jax.py",
-    "test_storage_gsutil.py", "test_new_generation.py", "test_search.py",
+    "test_quickstart.py", "test_jax_templates.py", "test_training.py", "test_takeover.py",
+    "test_digits.py", "test_gang.py", "test_jax.py", "test_attached.py", "test_job_signals.py",
+    "test_new_generation.py", "test_search.py", "test_data_workers.py", "test_forgotten_slice.py",
+    "test_tpu_gcloud.py", "test_agent.py", "test_storage_durability.py", "test_no_leaks.py",
+    "test_power_loss.py", "test_storage_gsutil.py", "test_local.py", "test_server.py",
+    "test_root.py", "test_agent_container.py", "test_supervisor_troubles.py",
+    "test_workers_gcloud_ssh.py", "test_supervisor.py", "test_recording.py", "test_node_cp.py",
+    "test_sweep.py", "test_node.py", "test_storage_gcloud.py",
 )  # fmt: skip
 """The files that take 15 s and more, longest first: whole runs, and commands of a second a call."""
 
@@ -133,6 +152,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if (kind := kind_of(item)) is not None:
             item.add_marker(kind)
     items.sort(key=place_in_line)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Leave what is there when a file's tests are over out of later collections of garbage."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clouds import MATRIX
 
 WORKER = Path(__file__).with_name("jax_worker.py")
 WHOLE = {
@@ -63,7 +64,10 @@ def run(worker_count, directory):
     return Found(reports, parts)
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(1, marks=MATRIX, id="one process"), pytest.param(2, id="two processes")],
+)
 def on_eight_devices(request, tmp_path_factory):
     if find_spec("jax") is None:
         pytest.skip("JAX is not installed")

@@ -13,10 +13,12 @@ from system.localsim.guest.guest_programs import run_python, start_python
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"
 )
-# 4 KiB on the second of two devices and 32 KiB on each; ends with its input.
+# Waits for a line; 4 KiB on the second of two devices and 32 KiB on each; ends with its input.
 ARRAYS = """
 import sys, jax, jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
+print("imported", flush=True)
+sys.stdin.readline()
 one = jax.device_put(jnp.ones(1024), jax.devices()[1])
 spread = NamedSharding(jax.make_mesh((2,), ("x",)), PartitionSpec("x"))
 two = jax.device_put(jnp.ones(16384), spread)
@@ -54,10 +56,16 @@ def chips_door(tmp_path):
         thread.join()
 
 
-def test_it_tells_the_bytes_on_each_device_and_keeps_others_off(chips_door):
+def test_it_holds_nothing_until_it_has_a_backend_then_tells_its_bytes_and_keeps_others_off(
+    chips_door,
+):
     address, told = chips_door
     with start_python("-c", ARRAYS, LOCALSIM_CHIPS=address, **CASES) as first:
         try:
+            assert first.stdout.readline() == "imported\n"
+            assert told.empty()
+            first.stdin.write("go on\n")
+            first.stdin.flush()
             assert told.get(timeout=30) == {"hold": first.pid}
             while (usage := told.get(timeout=30))["bytes"] != [32768, 36864]:
                 assert 0 <= usage["busy"] <= 1
@@ -71,10 +79,3 @@ def test_it_tells_the_bytes_on_each_device_and_keeps_others_off(chips_door):
             assert (first.returncode, noise) == (0, "")
         finally:
             first.kill()
-
-
-def test_importing_jax_holds_nothing(chips_door):
-    address, told = chips_door
-    ended = run_python("-c", "import jax, jax.numpy; print('ran')", LOCALSIM_CHIPS=address)
-    assert ended.stdout == "ran\n"
-    assert told.empty()
