@@ -45,6 +45,9 @@ def learned(lab, tmp_path_factory):
 
 
 @MATRIX
+@pytest.mark.parametrize(
+    "lab", ["namespace", pytest.param("process", marks=pytest.mark.soak)], indirect=True
+)
 def test_digits_learns_to_read_and_goes_on_after_its_slice_on_a_smaller_one(lab, learned, tmp_path):
     for worker in (0, 1):
         assert steps(learned, worker) == list(range(1, 51))
