@@ -102,7 +102,8 @@ def test_the_summary_holds_the_public_keys(told):
 
 def test_it_resumed_at_the_last_complete_checkpoint(told):
     summary, story, _ = told
-    taken_at = int(re.findall(r"\[0\] step=(\d+) .*\n\n\$ tpuctl .* local preempt", story)[0])
+    before = r"\[0\] step=(\d+) .*\n\n--- .*\n\n\$ tpuctl .* local preempt"
+    taken_at = int(re.findall(before, story)[0])
     assert summary["resume_step"] == taken_at // 50 * 50 > 0
     # The supervisor may not have heard yet of the step that was printed last.
     assert taken_at - summary["resume_step"] - 1 <= summary["lost_steps"] < 50

@@ -26,6 +26,17 @@ from tpuctl.operations.local.quickstart import (
 )
 
 LOG_EVERY_STEPS = 50
+SECTIONS = {
+    "local up": "A cloud in a box starts on this machine",
+    "qr create": "A slice of 16 chips is requested, and becomes ACTIVE",
+    "data push": "Handwritten digits go to a bucket",
+    "job submit": "A network trains on all workers",
+    "local preempt": "The slice is preempted without notice",
+    "checkpoint list": "The job comes back from its last complete checkpoint",
+    "run": "The network reads digits that it has never seen",
+    "qr delete": "Everything is deleted",
+}
+"""The part of the story that begins with a command."""
 
 
 def run_quickstart(
@@ -129,6 +140,8 @@ class QuickstartDisplay:
         """Show a command line, and run it as a user would in the quickstart's own context."""
         from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated, main
 
+        if title := SECTIONS.get(" ".join(argv[:2])) or SECTIONS.get(argv[0]):
+            self._section(title)
         self.write(f"\n$ tpuctl -c {quickstart.LOCAL_CLOUD} {shlex.join(argv)}\n")
         nested = Runtime(
             shared=Shared(context=quickstart.LOCAL_CLOUD),
@@ -145,6 +158,15 @@ class QuickstartDisplay:
             raise class_by_exit_code(code)(
                 f"`tpuctl {shlex.join(argv)}` ended with exit code {code}"
             )
+
+    def _section(self, title: str) -> None:
+        if self.stream.isatty():
+            from rich.console import Console
+
+            self.write("\n")
+            Console(file=self.stream).rule(title, align="left")
+        else:
+            self.write(f"\n--- {title}\n")
 
     @contextmanager
     def bar(self, steps: int) -> Iterator[Callable[[int], None]]:
