@@ -54,7 +54,7 @@ for step in range(1, 7200):
 """
 """Its chips wait, while all processors are busy with something else."""
 EXPECTED = {"straggler": [2], "hung": [3], "disk-full": [4], "idle": [5], "hbm-full": [6]}
-SICK_S, STARVED_S = 33 * 60, 240
+SICK_S, STARVED_S, MEASURED_S = 33 * 60, 240, 60
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,13 @@ def of_dashboard(here, name: str) -> list[str]:
     with served(here.cloud.home, time.time()) as board:
         browser = Browser(board.port)
         browser.sign_in(board.link)
-        return findings_of(browser.get(f"/jobs/{here.jobs[name]}"))
+        page = f"/jobs/{here.jobs[name]}"
+        browser.get(page)  # from now on its workers are measured
+        (watched,) = board.board.watches.slices
+        last_s = time.monotonic() + MEASURED_S
+        while not watched.is_known and time.monotonic() < last_s:
+            time.sleep(1)
+        return findings_of(browser.get(page))
 
 
 def started(here, name: str, workers: int, program: str) -> None:
