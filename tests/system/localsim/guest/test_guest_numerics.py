@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clouds import MATRIX
 
 from system.localsim.guest.guest_programs import package, run_python
 
@@ -72,6 +73,7 @@ def test_bfloat16_products_are_as_before(products):
     assert distance(products["bfloat16"], ROUNDED) < 4 * BFLOAT16_STEP
 
 
+@MATRIX
 def test_without_the_switch_products_are_exact_to_float32():
     given = json.dumps([LEFT.tolist(), RIGHT.tolist()])
     ended = run_python(PROGRAM, "jit", stdin=given, LOCALSIM_TPU_NUMERICS="0")
