@@ -59,6 +59,19 @@ class NotFoundError(TpuctlError):
     reason = "not_found"
 
 
+def unreadable_error(
+    path: object, error: OSError, *, place: str = "", hint: str = ""
+) -> TpuctlError:
+    """The error for a file that cannot be opened: NotFoundError, or LocalIOError if it is there.
+
+    `place` says which option, key or secret names the file.
+    """
+    place = f"{place}: " if place else ""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return NotFoundError(f"{place}there is no file {path}", hint=hint or "check the path")
+    return LocalIOError(f"{place}cannot read {path}: {error.strerror}", hint=hint or None)
+
+
 class ConflictError(TpuctlError):
     """The name is taken by something that is not ours."""
 

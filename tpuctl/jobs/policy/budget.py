@@ -1,5 +1,6 @@
 """What a job may use of slices, in hours or in dollars, and what it has used."""
 
+from tpuctl.jobs.record.status_text import format_duration
 from tpuctl.models.job import JobRecord
 
 HOUR_S = 3600.0
@@ -24,5 +25,6 @@ def stop_reason(record: JobRecord, now_s: float) -> str | None:
     if budget.hours is not None and hours >= budget.hours:
         return f"budget: {budget.hours:g} h of slices are used up"
     if budget.usd is not None and price is not None and hours * price >= budget.usd:
-        return f"budget: {budget.usd:g} USD are used up ({hours:.1f} h at {price:.2f} USD/h)"
+        time = format_duration(hours * HOUR_S)
+        return f"budget: {budget.usd:g} USD are used up ({time} at {price:.2f} USD/h)"
     return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tpuctl.errors import LocalIOError, PreconditionError, TpuctlError, UsageError
+from tpuctl.errors import PreconditionError, TpuctlError, UsageError, unreadable_error
 from tpuctl.models.job import JobRecord
 
 ENVIRONMENT = "env:"
@@ -42,7 +42,7 @@ def secret_files(references: Mapping[str, str]) -> list[Path]:
 
 
 def resolve_values(references: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that this machine knows. Raises UsageError, LocalIOError.
+    """The values that this machine knows. Raises UsageError, NotFoundError, LocalIOError.
 
     No error shows a value. `environ` is the environment of the person who submits.
     """
@@ -144,7 +144,7 @@ def _read(name: str, path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise LocalIOError(f"secret {name}: cannot read {path}: {error.strerror}") from error
+        raise unreadable_error(path, error, place=f"secret {name}") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"secret {name}: {path} is larger than 64 KiB")
     text = _text(data)

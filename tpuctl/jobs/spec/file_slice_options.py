@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.models import option_rules, slice_options, startup_script
 from tpuctl.models.node import BootDisk, DataDisk
@@ -19,7 +19,10 @@ ResolvePath = Callable[[str, str], Path]
 
 
 def read_slice_options(document: Document, resolve: ResolvePath) -> SliceOptions:
-    """What a job file says of its slices beside type and zones; raises UsageError, LocalIOError."""
+    """What a job file says of its slices beside type and zones.
+
+    Raises UsageError, NotFoundError, LocalIOError.
+    """
     plain = {
         each.name: document.get(f"resources.{each.name}")
         for each in fields(SliceOptions)
@@ -100,9 +103,7 @@ def _script(document: Document, resolve: ResolvePath) -> str | None:
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise LocalIOError(
-            f"{place}: cannot read {path}: {error.strerror}", hint="check the path"
-        ) from error
+        raise unreadable_error(path, error, place=place) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{place}: {path} is not text in UTF-8", hint="metadata can only hold text"

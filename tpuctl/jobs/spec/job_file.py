@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tpuctl.errors import UsageError
+from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.spec import job_file_schema, progress_patterns
 from tpuctl.jobs.spec.file_resources import read_resources
@@ -93,9 +93,13 @@ def _workdir(document: Document, path: Path) -> str | None:
         return None
     directory = _resolve_path(path, workdir, document.place("workdir"))
     if not directory.is_dir():
-        shown = shorten(str(directory))
-        raise UsageError(
-            f"{document.place('workdir')}: {shown} is not a directory",
+        kind, what = (
+            (UsageError, "{} is not a directory")
+            if directory.exists()
+            else (NotFoundError, "there is no directory {}")
+        )
+        raise kind(
+            f"{document.place('workdir')}: {what.format(shorten(str(directory)))}",
             hint="it is found from where the job file lies",
         )
     return str(directory)

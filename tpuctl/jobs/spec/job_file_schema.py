@@ -13,7 +13,7 @@ import yaml
 
 from tpuctl import bounded_yaml
 from tpuctl.bounded_yaml import YamlError
-from tpuctl.errors import UsageError
+from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.jobs.spec import scalars
 from tpuctl.jobs.spec.scalars import MismatchError, PatternError, RangeError
 
@@ -60,15 +60,13 @@ class Document:
 
 
 def compose(path: Path) -> yaml.Node:
-    """The one document of a file; raises UsageError."""
+    """The one document of a file; raises UsageError, NotFoundError, LocalIOError."""
     try:
         node = bounded_yaml.compose_file(path)
     except YamlError as error:
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror}", hint="give the path of a job file"
-        ) from error
+        raise unreadable_error(path, error, hint="give the path of a job file") from error
     if node is None:
         raise UsageError(f"{path} is empty", hint=HINT)
     return node

@@ -264,7 +264,7 @@ def test_a_submission_says_who_supervises_and_shows_no_secret(tpuctl, supervised
     ("more", "options", "code", "message"),
     [
         ("secrets: {T: }\n", (), 2, "secret T: the environment has no T"),
-        ("secrets: {T: file:gone}\n", (), 60, "secret T: cannot read "),
+        ("secrets: {T: file:gone}\n", (), 10, "secret T: there is no file "),
         (f"secrets: {{T: {VALUE}}}\n", (), 2, "secrets.T (line 4) does not say where the value is"),
         ("workdir: .\n", (), 80, "workdir: id_rsa holds a private key"),
         ("workdir: .\n", ("--include", "*.pem"), 2, "--include '*.pem' matches no file"),
@@ -389,3 +389,25 @@ def test_a_zone_that_lacks_addresses_is_a_line_while_another_one_may_have_them(
     quotas = [place["quota"] for place in plan["places"]]
     assert quotas[-1].endswith("15 of 16 external addresses left, 16 wanted")
     assert "v5litepod-64 in us-west4-a cannot be had; leave them out: --internal-ips" in told
+
+
+def test_a_missing_local_file_has_one_exit_code(tpuctl, tmp_path):
+    create, bucket = ("node", "create", "n1", "-t", "v5litepod-4"), "gs://local-bucket/x"
+    gone = str(tmp_path / "gone")
+    commands = [
+        (*create, "--startup-script", gone),
+        (*create, "--metadata-from-file", f"a={gone}"),
+        ("job", "submit", gone),
+        ("run", gone),
+        ("data", "push", gone, bucket),
+        ("data", "verify", gone, bucket),
+        ("checkpoint", "push", gone, bucket),
+        ("checkpoint", "list", gone),
+        ("record", "--", gone),
+    ]
+    wrong = [
+        (result.code, result.err, argv)
+        for argv in commands
+        if (result := tpuctl(*argv)).code != 10 or "there is no " not in result.err
+    ]
+    assert not wrong

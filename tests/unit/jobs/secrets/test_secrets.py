@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.errors import LocalIOError, PreconditionError, UsageError
+from tpuctl.errors import NotFoundError, PreconditionError, UsageError
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.secrets.job_secrets import SecretCache
@@ -38,7 +38,7 @@ def test_the_submitters_machine_knows_its_environment_and_its_files(key_file):
     ("reference", "content", "kind", "message"),
     [
         ("env:TOKEN", b"", UsageError, "secret A: the environment has no TOKEN"),
-        ("file:{}.gone", b"", LocalIOError, "secret A: cannot read {}.gone: No such file"),
+        ("file:{}.gone", b"", NotFoundError, "secret A: there is no file {}.gone"),
         ("file:{}", b"\xff" + VALUE.encode(), UsageError, "secret A: {} is not UTF-8 text"),
         ("file:{}", b"x" * 70_000, UsageError, "secret A: {} is larger than 64 KiB"),
         ("file:{}", VALUE.encode() + b"\0", UsageError, "secret A has a NUL byte"),
@@ -68,10 +68,7 @@ def test_a_file_is_read_when_it_is_needed(key_file):
     key_file.write_text("renewed")
     assert vault.values(wanted) == {"A": "renewed"}
     key_file.unlink()
-    assert (
-        vault.missing_reason(wanted)
-        == f"secret A: cannot read {key_file}: No such file or directory"
-    )
+    assert vault.missing_reason(wanted) == f"secret A: there is no file {key_file}"
 
 
 def test_bytes_of_the_environment_that_are_no_text_are_refused():

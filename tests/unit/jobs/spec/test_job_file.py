@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tpuctl.cli.shell.slice_options import RequestFlags
-from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.errors import LocalIOError, NotFoundError, UsageError
 from tpuctl.jobs.spec import job_file_schema
 from tpuctl.jobs.spec.file_slice_options import MOST_SCRIPT
 from tpuctl.jobs.spec.job_file import load
@@ -62,7 +62,7 @@ def loaded(tmp_path: Path, text: str, **environ: str) -> JobSpec:
 
 
 def error(tmp_path: Path, text: str) -> str:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises((UsageError, NotFoundError)) as caught:
         loaded(tmp_path, text)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -240,7 +240,7 @@ def test_options_that_cannot_be_had(tmp_path, resources, message):
 
 def test_a_startup_script_must_be_there_and_leave_room_for_the_switch(tmp_path):
     text = f"{OK}resources: {{startup_script: boot.sh}}\n"
-    with pytest.raises(LocalIOError, match=r"resources.startup_script \(line 3\): cannot read"):
+    with pytest.raises(NotFoundError, match=r"startup_script \(line 3\): there is no file"):
         loaded(tmp_path, text)
     (tmp_path / "boot.sh").write_text("#" * (MOST_SCRIPT + 1))
     assert error(tmp_path, text) == f"resources.startup_script (line 3) has {MOST_SCRIPT + 1} bytes"
@@ -392,7 +392,7 @@ def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
         (OK + "checkpoints: {dir: /tmp/x}\n",
             "checkpoints.dir (line 3): '/tmp/x' is not a gs:// URL, and a slice's disk is lost"),
         (OK + "checkpoints: {keep: 2}\n", "checkpoints has no 'dir'"),
-        (OK + "workdir: nowhere\n", "workdir (line 3): "),
+        (OK + "workdir: nowhere\n", "workdir (line 3): there is no directory"),
         (OK + "ray: 2.60.0\n", "ray (line 3) must be true, false or a mapping, not '2.60.0'"),
         (OK + "ray: {version: 2.60}\n", "ray.version (line 3) must be a string, not 2.60"),
         (OK + "ray: {version: newest}\n",
@@ -443,7 +443,7 @@ def test_what_is_no_yaml_is_named_by_its_path(tmp_path, text, message):
 
 
 def test_a_missing_file_and_one_that_is_no_text(tmp_path):
-    with pytest.raises(UsageError, match=r"cannot read .*nope.yaml: No such file"):
+    with pytest.raises(NotFoundError, match=r"there is no file .*nope.yaml"):
         load(tmp_path / "nope.yaml", bucket="b", environ={})
     (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
