@@ -1,4 +1,4 @@
-"""A number of bytes as text for people: `584 B`, `1.2 KiB`."""
+"""Numbers as text for people: `584 B`, `1.2 KiB`, `1 file`, `3 files`."""
 
 
 def size_text(size_bytes: float) -> str:
@@ -8,3 +8,8 @@ def size_text(size_bytes: float) -> str:
             return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1024
     return f"{size_bytes:.1f} TiB"
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number of things with their name, which takes an `s` where it is not one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

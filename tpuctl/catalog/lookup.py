@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 
 from tpuctl.catalog import load
@@ -44,8 +45,7 @@ def accelerator_type_of_topology(config_enum: str, topology: str) -> Accelerator
     for kind in generation.types:
         if kind.topology == topology:
             return kind
-    known = [kind.topology for kind in generation.types]
-    raise UnknownError("topology", topology, nearest(topology, known))
+    raise UnknownError("topology", topology, _nearest_topologies(generation, topology))
 
 
 @cache
@@ -121,13 +121,27 @@ def _generation_of_enum(config_enum: str) -> Generation:
 
 
 def _nearest_types(name: str) -> tuple[str, ...]:
-    """The nearest sizes of a known generation, else the names that are spelled alike."""
+    """The name in lower case, the nearest sizes of its generation, or names spelled alike."""
+    name = name.lower()
+    if any(name in load.types_by_name(generation) for generation in load.type_prefixes()):
+        return (name,)
     stem, _, size = name.rpartition("-")
     for generation, prefix in load.type_prefixes().items():
         # People write the generation (v5e-16) where the API wants its own prefix (v5litepod-16).
         if f"{stem}-" in (f"{generation}-", prefix) and size.isdecimal() and len(size) < 9:
             return _nearest_sizes(generation, int(size))
     return nearest(name, (kind.name for kind in accelerator_types()))
+
+
+def _nearest_topologies(generation: Generation, topology: str) -> tuple[str, ...]:
+    """The same numbers as the API writes them, else the topologies with about as many chips."""
+    sides = [int(side) for side in re.findall(r"\d{1,4}", topology)]
+    known = [kind.topology for kind in generation.types]
+    written = "x".join(map(str, sides))
+    if written in known or not sides:
+        return (written,) if sides else nearest(topology, known)
+    near = sorted(generation.types, key=lambda kind: abs(kind.chips - prod(sides)))
+    return tuple(dict.fromkeys(kind.topology for kind in near))[:3]
 
 
 def _nearest_sizes(generation: str, size: int) -> tuple[str, ...]:

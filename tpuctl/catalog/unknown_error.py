@@ -19,7 +19,9 @@ class UnknownError(LookupError):
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three known names that are spelled like `name`, the most similar first."""
+    """Up to three known names that are spelled like `name` in any case, the most similar first."""
     import difflib  # only a wrong name pays for it
 
-    return tuple(difflib.get_close_matches(name, list(known), n=3))
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=3)
+    return tuple(by_lower[each] for each in close)

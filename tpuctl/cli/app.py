@@ -59,7 +59,7 @@ LISTS = frozenset({"history"})
 """Commands without a noun whose result is a list."""
 ALIASES = {"qr": "queued-resource"}
 GCLOUD_OPTION_HINTS = {
-    "--command": "write it at the end: tpuctl node exec NAME -- COMMAND [ARG]...",
+    "--command": "run: tpuctl node exec NAME --command LINE",
     "--internal-ip": "write --dialer internal",
     "--tunnel-through-iap": "write --dialer iap",
 }

@@ -72,14 +72,15 @@ def create(runtime: Runtime, name: Name) -> None:
     """
     spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
-    slices.print_price(runtime, node, count)
-    if warning := quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec):
-        runtime.output.warn(warning)
+    warning = quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
     with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
         filed = queued_resources.create(
             runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
         )
+    slices.print_price(runtime, node, count)
+    if warning:
+        runtime.output.warn(warning)
     _add_interrupt_note(runtime, name, node.zone, _price(node, count))
     if filed.was_there:
         there = f"queued resource {name!r} exists already, with the same settings"
@@ -126,7 +127,9 @@ def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
     Use it after a preemption. The disks of the nodes are lost.
     """
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
-    what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
+    what = (
+        f"queued resource {name!r}{_nodes(request.node_names)} in context {runtime.context.name!r}"
+    )
     price = _when_active(request)
     runtime.confirm(
         f"Create {what} again ({price or 'no known'} USD/h)? Its disks are lost.", yes=yes
@@ -150,7 +153,8 @@ def delete(
     """Delete a request, and its nodes with it."""
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     queued_resources.require_deletable(request, force=force)
-    what = f"queued resource {name!r}{_nodes(request)} in context {runtime.context.name!r}"
+    nodes = _nodes(queued_resources.existing_nodes(runtime.tpu, request))
+    what = f"queued resource {name!r}{nodes} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
     done = queued_resources.delete(runtime.tpu, request)
     again = f"tpuctl qr delete {name} --zone {request.zone} --yes"
@@ -216,6 +220,6 @@ def _add_interrupt_note(runtime: Runtime, name: str, zone: str, usd: Usd | None)
     )
 
 
-def _nodes(request: QueuedResource) -> str:
-    """The request's nodes by name, as a part of a sentence."""
-    return "".join(f" and node {node!r}" for node in request.node_names)
+def _nodes(names: Iterable[str]) -> str:
+    """Nodes by name, as a part of a sentence."""
+    return "".join(f" and node {name!r}" for name in names)

@@ -25,6 +25,7 @@ from tpuctl import catalog
             "unknown accelerator type 'v5litpod-16'; "
             "nearest: v5litepod-16, v5litepod-1, v5litepod-64",
         ),
+        ("V5LITEPOD-16", "unknown accelerator type 'V5LITEPOD-16'; nearest: v5litepod-16"),
         ("a100", "unknown accelerator type 'a100'"),
         ("", "unknown accelerator type ''"),
     ],
@@ -57,9 +58,24 @@ def test_unknown_accelerator_type(name, line):
             ("V5LITE_POD",),
         ),
         (
+            lambda: catalog.accelerator_types(zone="US-West4-A"),
+            "zone",
+            ("us-west4-a", "us-west4-b", "us-west1-c"),
+        ),
+        (
+            lambda: catalog.accelerator_type_of_topology("V5LITE_POD", "3x3"),
+            "topology",
+            ("2x4", "2x2", "4x4"),
+        ),
+        (
+            lambda: catalog.accelerator_type_of_topology("V5LITE_POD", "4X4"),
+            "topology",
+            ("4x4",),
+        ),
+        (
             lambda: catalog.accelerator_type_of_topology("V6E", "4x5"),
             "topology",
-            ("4x8", "4x4"),
+            ("4x4", "2x4", "4x8"),
         ),
     ],
 )

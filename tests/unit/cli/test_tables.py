@@ -201,3 +201,37 @@ def test_values_for_people_and_for_programs():
 
 def test_attributes_take_paths():
     assert attributes("real", whole="numerator")["whole"](3) == 3
+
+
+def test_the_fields_of_one_thing_are_text_on_a_screen():
+    out = Screen()
+    fields = {
+        "name": "n1",
+        "created": Moment(NOW_S - 7200),
+        "valid_until": Moment(NOW_S + 60),
+        "labels": {"team": "vision", "owner": "ada"},
+        "addresses": ["10.0.0.1", "10.0.0.2"],
+        "symptoms": [
+            {"worker": "0", "kind": "LOW_MEMORY", "details": None, "created": Moment(NOW_S - 60)},
+            {"worker": "1", "kind": "OUT_OF_MEMORY", "details": "2 GiB", "created": None},
+        ],
+        "disks": [],
+        "boot_disk": {},
+        "size_bytes": Size(2048),
+        "spot": True,
+    }
+    with mock.patch.dict(os.environ, {"NO_COLOR": "1"}):
+        Output(Shared(), out, io.StringIO(), lambda: NOW_S).fields(fields)
+    assert out.getvalue().splitlines() == [
+        "name         n1",
+        "created      2027-01-15T06:00:00Z (2 h ago)",
+        "valid_until  2027-01-15T08:01:00Z",
+        "labels       team=vision, owner=ada",
+        "addresses    10.0.0.1, 10.0.0.2",
+        "symptoms     worker=0, kind=LOW_MEMORY, created=2027-01-15T07:59:00Z (1 m ago)",
+        "             worker=1, kind=OUT_OF_MEMORY, details=2 GiB",
+        "disks        -",
+        "boot_disk    -",
+        "size_bytes   2.0 KiB",
+        "spot         yes",
+    ]

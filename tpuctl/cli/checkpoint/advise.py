@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.output import Usd, attributes, usd_of, values_of
@@ -94,8 +95,10 @@ def _fields(directory: str, advice: "Advice") -> Iterator[tuple[str, str]]:
     yield "save", f"{_time(saving.save_s)}{wait}"
     yield "cost", f"at most {_time(saving.cost_s)} of the program's time a save (d)"
     yield "preemptions", _preemptions(advice)
-    again = f", {advice.redone_hours:.3g} h" if advice.redone_hours is not None else ""
-    yield "done again", f"{losses.redone_steps} steps{again}" if losses.redone_steps else ""
+    hours = advice.redone_hours
+    again = f", {_time(hours * HOUR_S)}" if hours is not None else ""
+    redone = count_text(losses.redone_steps, "step") + again
+    yield "done again", redone if losses.redone_steps else ""
     yield "saves now", _current_interval_text(advice)
     yield "should save", _best(advice)
     yield "loses now", _loss_text(advice.now)
@@ -131,7 +134,7 @@ def _loss_text(lost: "LostTime | None") -> str:
     if lost is None:
         return ""
     usd = f", {Usd(lost.usd)} USD" if lost.usd is not None else ""
-    return f"{100 * lost.share:.3g} %: {lost.hours:.3g} h{usd} so far"
+    return f"{100 * lost.share:.3g} %: {_time(lost.hours * HOUR_S)}{usd} so far"
 
 
 def _time(seconds: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.byte_size import size_text
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
@@ -134,7 +134,7 @@ def carry_out_removal(
 def _deleted_text(count: int, total: int) -> str:
     verb = "is" if count == 1 else "are"
     rest = "run the same command again to delete the rest"
-    return f"{count} of {total} objects {verb} deleted; {rest}"
+    return f"{count} of {count_text(total, 'object')} {verb} deleted; {rest}"
 
 
 def _raise_undeleted(errors: Sequence[TpuctlError], gone: int, total: int) -> None:
@@ -145,7 +145,7 @@ def _raise_undeleted(errors: Sequence[TpuctlError], gone: int, total: int) -> No
     if not gone and not kinds and kind in _GENERAL:
         raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
     raise PartialFailureError(
-        f"{len(errors)} of {total} objects could not be deleted",
+        f"{len(errors)} of {count_text(total, 'object')} could not be deleted",
         hint="run the same command again to delete the rest",
     )
 
@@ -161,7 +161,7 @@ def _confirm(runtime: Runtime, plan: TransferPlan, consent: PlanOptions) -> None
             f"{count} would be deleted, more than --max-delete {consent.max_delete}",
             hint=f"if that is right, repeat it with --max-delete {count}",
         )
-    what = "1 object that is" if count == 1 else f"{count} objects that are"
+    what = f"{count_text(count, 'object')} that {'is' if count == 1 else 'are'}"
     size = size_text(size_bytes)
     runtime.confirm(f"Delete {what} only at the target ({size})?", yes=consent.yes)
 
@@ -224,7 +224,7 @@ def _raise_failures(plan: TransferPlan, errors: list[TpuctlError], counts: Count
         raise kind(str(errors[0]), hint=errors[0].hint or _GENERAL[kind])
     total = len(plan.to_send) if not counts["deleted"] else len(plan.deletions)
     raise PartialFailureError(
-        f"{len(errors)} of {total} objects failed",
+        f"{len(errors)} of {count_text(total, 'object')} failed",
         hint=RERUN_HINT,
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.byte_size import size_text
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.plan_runner import carry_out_removal
 from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.output import Columns
@@ -64,7 +64,7 @@ def _ask(runtime: Runtime, rows: Sequence[_Row], *, is_asked: bool) -> None:
     uses = _uses(runtime, [COLUMNS["url"](row) for row in rows])
     if is_asked:
         size_bytes = sum(deletion.size_bytes for _, deletion in rows)
-        objects = "1 object" if len(rows) == 1 else f"{len(rows)} objects"
+        objects = count_text(len(rows), "object")
         among = f", among them {uses}" if uses else ""
         runtime.confirm(f"Delete {objects} ({size_text(size_bytes)}){among}?", yes=False)
     elif uses:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.worker_copy import buckets_of
 from tpuctl.cli.shell.options import Shard
 from tpuctl.cli.shell.output import attributes
@@ -60,7 +61,7 @@ def verify(
         counts = Counter(difference.verdict for difference in differences)
         text = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
         raise IntegrityError(f"the ends differ: {text}", hint="copy the objects named above again")
-    names = "1 name" if count == 1 else f"{count} names"
+    names = count_text(count, "name")
     runtime.output.note(f"{names}: every size and checksum is the same")
 
 
@@ -68,6 +69,8 @@ def _reread_bucket(runtime: Runtime, place: BucketEndpoint) -> tuple[list[compar
     bulk = runtime.bulk(place.bucket)
     entries = objects_by_path(bulk, place.name)
     size_bytes = sum(entry.size_bytes for entry in entries.values())
-    runtime.output.note(f"reading {len(entries)} objects, {size_bytes} bytes (charged as egress)")
+    runtime.output.note(
+        f"reading {count_text(len(entries), 'object')}, {size_text(size_bytes)} (charged as egress)"
+    )
     with show_byte_bar(runtime, size_bytes) as advance:
         return compare.reread_objects(bulk, entries, advance), len(entries)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import BinaryIO, cast
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.data.plan_runner import RERUN_HINT
 from tpuctl.cli.shell.byte_streams import CountingReader, byte_reader, byte_writer
 from tpuctl.cli.shell.copy_progress import show_copy
@@ -109,7 +110,7 @@ def _carry_out(runtime: Runtime, copy: copies.WorkerCopy, *, dry_run: bool) -> N
     if copy.refusals:
         raise refused_error(len(copy.refusals))
     if result.failed_uploads:
-        text = f"{result.failed_uploads} of {result.uploads} objects failed"
+        text = f"{result.failed_uploads} of {count_text(result.uploads, 'object')} failed"
         raise PartialFailureError(text, hint=RERUN_HINT)
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.job.details import job_document, show_jobs
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes
@@ -50,7 +51,7 @@ def list_jobs(
     show_jobs(runtime.output, shown, title=f"jobs of {runtime.context.name}")
     if len(shown) < len(jobs):
         runtime.output.note(
-            f"{len(jobs) - len(shown)} jobs that ended earlier: tpuctl job list --all"
+            f"{count_text(len(jobs) - len(shown), 'job')} that ended earlier: tpuctl job list --all"
         )
     job_notices.show_supervision(
         runtime, supervision.check_supervised(runtime, every, are_all=True)

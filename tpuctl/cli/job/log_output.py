@@ -9,13 +9,11 @@ from typing import Protocol
 from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
 from tpuctl.cli.shell.byte_streams import printable_with_colours
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, attributes, values_of
+from tpuctl.cli.shell.output import Columns, attributes, values_of, worker_label
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.worker_numbers import format_ranges
 
-COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
-"""Of the terminal's own palette: a worker each, again from the first after ten."""
 LINE: Columns[LogLine] = {
     **attributes(attempt="attempt", worker="worker_id", time_s="time_s"),
     **attributes("text", "missing_bytes"),
@@ -57,9 +55,8 @@ def group_printer(runtime: Runtime) -> Callable[[list[LineGroup]], None]:
     text = printable_with_colours if runtime.output.is_terminal else str
 
     def painted(group: LineGroup) -> str:
-        label = f"[{format_ranges(group.workers)}]"
-        if is_coloured:
-            label = f"\x1b[{COLOURS[group.line.worker_id % len(COLOURS)]}m{label}\x1b[0m"
+        workers, first = format_ranges(group.workers), group.line.worker_id
+        label = worker_label(workers, first, is_coloured=is_coloured)
         return f"{label} {text(group.line.text)}\n"
 
     shown = 0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tpuctl.byte_size import size_text
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.output import Moment, Usd, moment_of
 from tpuctl.models.slice_options import display_value
@@ -56,7 +56,7 @@ def plan_view(plan: JobPlan) -> DetailView:
         ("price", f"{'at most ' * (len(types) > 1)}{_price(job.usd_per_hour)} while READY"),
         ("at most", _most(plan)),
         ("bucket", f"gs://{plan.bucket} in {location}"),
-        ("upload", f"{plan.files} files, {size_text(plan.size_bytes)}"),
+        ("upload", f"{count_text(plan.files, 'file')}, {size_text(plan.size_bytes)}"),
         ("checkpoints", spec.checkpoints.dir if spec.checkpoints else "none"),
         *((name, _option_text(plan, name)) for name in _options(plan)),
     ]

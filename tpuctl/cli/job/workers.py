@@ -6,7 +6,7 @@ import typer
 
 from tpuctl.cli.node import exec as node_exec
 from tpuctl.cli.node import ssh as node_ssh
-from tpuctl.cli.node.exec import Argv, Group, Limit, OnlyFailed, OutputDirectory, WorkerIds
+from tpuctl.cli.node.exec import Argv, Group, Limit, Line, OnlyFailed, OutputDirectory, WorkerIds
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.workers import targets
@@ -16,7 +16,8 @@ from tpuctl.operations.workers.targets import CommandTarget
 def execute(
     runtime: Runtime,
     name: JobName,
-    argv: Argv,
+    argv: Argv = None,
+    command: Line = None,
     worker: WorkerIds = None,
     only_failed: OnlyFailed = False,
     group: Group = False,
@@ -29,9 +30,10 @@ def execute(
 
     It is `tpuctl node exec` in all else: it gets no input, and ends with this command.
     """
+    words = node_exec.command_words(f"job exec {name}", argv or [], command)
     options = node_exec.ExecOptions(worker, only_failed, group, output_directory, timeout)
     options.check(runtime)
-    node_exec.execute_on(runtime, _target(runtime, name), argv, options)
+    node_exec.execute_on(runtime, _target(runtime, name), words, options)
 
 
 def ssh(

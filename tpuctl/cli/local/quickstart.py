@@ -10,6 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.job.log_output import line_printer
 from tpuctl.cli.shell.options import Shared
 from tpuctl.cli.shell.output import Usd
@@ -218,7 +219,8 @@ def _show(runtime: Runtime, found: QuickstartSummary) -> None:
     out.write(
         f"\naccuracy      {found.accuracy:.4f} on digits the network has never seen\n"
         f"steps         {found.steps}, resumed at {found.resume_step} after "
-        f"{found.preemptions} preemption: {found.lost_steps} steps lost\n"
+        f"{count_text(found.preemptions, 'preemption')}: "
+        f"{count_text(found.lost_steps, 'step')} lost\n"
         f"wall time     {found.wall_s:.1f} s here; a chip {found.chip_time_s:.4f} s (modelled)\n"
         f"cost          {Usd(found.cost_usd)} USD on Google Cloud "
         f"(spot list price of {found.price_date}); 0 here\n"

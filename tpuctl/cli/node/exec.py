@@ -1,13 +1,16 @@
 """`tpuctl node exec`: one command on many workers, always attached."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink
 from tpuctl.cli.node.exec_results import RESULTS, report_results
+from tpuctl.cli.node.ssh import SHELL_LINE
 from tpuctl.cli.shell.options import NodeName
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import accessible_node
@@ -18,7 +21,11 @@ from tpuctl.operations.workers import execute as commands
 from tpuctl.operations.workers import targets
 from tpuctl.operations.workers.targets import CommandTarget
 
-Argv = Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARG]...")]
+Argv = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...")]
+Line = Annotated[
+    str | None,
+    typer.Option("--command", metavar="LINE", help="A line for the login shell, as gcloud has it."),
+]
 WorkerIds = Annotated[
     str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
 ]
@@ -34,6 +41,10 @@ OutputDirectory = Annotated[
 Limit = Annotated[
     str | None, typer.Option(metavar="DURATION", help="End it on a worker after that.")
 ]
+
+
+_SHELL_SYNTAX = re.compile(r"[\s|&;<>$`*?]")
+"""What a shell would read: no program has a name with one of these in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,8 @@ class ExecOptions:
 def execute(
     runtime: Runtime,
     name: NodeName,
-    argv: Argv,
+    argv: Argv = None,
+    command: Line = None,
     worker: WorkerIds = None,
     only_failed: OnlyFailed = False,
     group: Group = False,
@@ -67,13 +79,32 @@ def execute(
 ) -> None:
     """Run a command on the workers of a node.
 
+    COMMAND is a program and its arguments, --command a line for the shell of the workers.
+
     It gets no input, and ends with this command, whatever ends this one.
     """
+    words = command_words(f"node exec {name}", argv or [], command)
     options = ExecOptions(worker, only_failed, group, output_directory, timeout)
     options.check(runtime)
     node = accessible_node(runtime, name)
     reach = WorkerReach(runtime.tpu, runtime.access, node, node.workers)
-    execute_on(runtime, targets.node_target(reach), argv, options)
+    execute_on(runtime, targets.node_target(reach), words, options)
+
+
+def command_words(verb: str, argv: list[str], line: str | None) -> list[str]:
+    """The program and the arguments that run on a worker. Raises UsageError."""
+    if line is not None:
+        _require_one([True, bool(argv)], "--command and -- COMMAND")
+        return [*SHELL_LINE, line]
+    if not argv:
+        raise UsageError("no command is given", hint=f"run: tpuctl {verb} -- COMMAND [ARG]...")
+    if len(argv) == 1 and _SHELL_SYNTAX.search(argv[0]):
+        typed = quote(argv[0])
+        raise UsageError(
+            f"{argv[0]!r} is a line for a shell, and exec runs a program with its arguments",
+            hint=f"run: tpuctl {verb} --command {typed}, or -- sh -c {typed}",
+        )
+    return argv
 
 
 def execute_on(
@@ -102,7 +133,9 @@ def _open_sink(
         return FileSink(options.output_directory)
     if options.group:
         return GroupedSink(runtime.out, runtime.err)
-    return LabelledSink(runtime.out, runtime.err, is_labelled=is_labelled)
+    streams = (runtime.out, runtime.err)
+    are_coloured = [runtime.output.shows_colours(stream) for stream in streams]
+    return LabelledSink(streams, are_coloured if is_labelled else None)
 
 
 def _require_one(given: list[bool], names: str) -> None:

@@ -1,10 +1,11 @@
 """Where what the workers print goes: labelled lines, groups of equal texts, files, memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from tpuctl.cli.shell.byte_streams import worker_output_writer
+from tpuctl.cli.shell.output import worker_label
 from tpuctl.errors import LocalIOError
 from tpuctl.models.worker_numbers import format_ranges
 from tpuctl.operations.workers.execute import Write
@@ -50,17 +51,23 @@ class GroupedSink(MemorySink):
 class LabelledSink:
     """Prints whole lines with the worker's number; for a single worker, bytes as they come."""
 
-    def __init__(self, out: TextIO, err: TextIO, *, is_labelled: bool) -> None:
-        self._streams = (out, err)
-        self._is_labelled = is_labelled
+    def __init__(self, streams: Sequence[TextIO], are_coloured: Sequence[bool] | None) -> None:
+        """`are_coloured` says which streams show labels in colour; None: without labels."""
+        self._streams = streams
+        self._are_coloured = are_coloured
         self._open: dict[int, tuple[LineBuffer, LineBuffer]] = {}
 
     def writers(self, worker_id: int) -> tuple[Write, Write]:
         """What writes to this command's own streams."""
-        if not self._is_labelled:
+        if self._are_coloured is None:
             return worker_output_writer(self._streams[0]), worker_output_writer(self._streams[1])
-        label = f"[{worker_id}] ".encode()
-        out, err = (LineBuffer(label, worker_output_writer(stream)) for stream in self._streams)
+        out, err = (
+            LineBuffer(
+                f"{worker_label(str(worker_id), worker_id, is_coloured=is_coloured)} ".encode(),
+                worker_output_writer(stream),
+            )
+            for stream, is_coloured in zip(self._streams, self._are_coloured, strict=True)
+        )
         self._open[worker_id] = (out, err)
         return out.write, err.write
 

@@ -30,11 +30,11 @@ def create(
 ) -> None:
     """Create a node and wait until it is READY."""
     spec = slices.slice_spec(runtime, name)
-    slices.print_price(runtime, spec)
     quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
     with slices.note_possible_request(runtime, f"node {name!r}", look):
         made = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    slices.print_price(runtime, spec)
     slices.add_interrupt_note(runtime, spec)
     if made.was_there:
         runtime.output.note(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, cast
 
-from tpuctl.byte_size import size_text
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _lines(runtime: Runtime) -> Callable[[CopyProgress], None]:
         left_s = (watch.total_bytes - watch.done_bytes) / rate if rate > 0 else 0
         runtime.output.note(
             f"{size_text(watch.done_bytes)} of {size_text(watch.total_bytes)}, "
-            f"{watch.done_objects} of {watch.objects} objects, "
+            f"{watch.done_objects} of {count_text(watch.objects, 'object')}, "
             f"{size_text(rate)}/s, {left_s:.0f} s left"
         )
 

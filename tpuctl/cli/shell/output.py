@@ -201,9 +201,25 @@ class Output:
         elif self.format == Format.NAME:
             self.out.write(f"{next(iter(row.values()))}\n")
         else:
-            width = max(map(len, row)) + 2
+            text_of = self._field_texts if self.is_screen else lambda value: [cell_of(value)]
+            width = max(map(len, row)) + GAP
             for key, value in row.items():
-                self.out.write(f"{key:<{width}}{cell_of(value)}\n")
+                for number, text in enumerate(text_of(value)):
+                    self.out.write(f"{'' if number else key:<{width}}{text}\n")
+
+    def _field_texts(self, value: Any) -> list[str]:
+        """The lines of a value for people: an entry of a list of records has a line of its own."""
+        if isinstance(value, Moment) and value.epoch_s <= self.now():
+            return [f"{value} ({self._age(value.epoch_s)} ago)"]
+        if isinstance(value, (list, tuple)) and value:
+            texts = [text for each in value for text in self._field_texts(each)]
+            are_records = any(isinstance(each, Mapping) for each in value)
+            return texts if are_records else [", ".join(texts)]
+        if isinstance(value, Mapping) and value:
+            known = {key: inner for key, inner in value.items() if inner not in (None, "", [], {})}
+            texts = [f"{key}={', '.join(self._field_texts(each))}" for key, each in known.items()]
+            return [", ".join(texts)]
+        return [str(value) if isinstance(value, Moment) else seen(value, self._age)]
 
     def _separated(
         self, header: Iterable[str], rows: Iterable[Mapping[str, Any]], *, is_first: bool = True
@@ -264,14 +280,27 @@ class Output:
 
     def _label(self, word: str, style: str) -> str:
         """The word that begins a message, coloured on a terminal that shows colours."""
-        is_plain = not self.err.isatty() or "NO_COLOR" in os.environ
-        is_plain = is_plain or os.environ.get("TERM") == "dumb"
-        return f"{word}:" if is_plain else f"\x1b[{style}m{word}:\x1b[0m"
+        return f"\x1b[{style}m{word}:\x1b[0m" if self.shows_colours(self.err) else f"{word}:"
+
+    def shows_colours(self, stream: TextIO) -> bool:
+        """Whether a stream goes to a terminal that shows colours, and nobody minds them."""
+        is_dumb = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+        return stream.isatty() and not is_dumb
 
     def interrupted(self, goes_on: Sequence[str]) -> None:
         """Print after Ctrl-C what still goes on, with the commands that end it."""
         self.err.write("\ninterrupted\n")
         self.err.writelines(f"{self.typed(line)}\n" for line in goes_on)
+
+
+WORKER_COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
+"""Of the terminal's own palette: a worker each, again from the first after ten."""
+
+
+def worker_label(workers: str, first: int, *, is_coloured: bool) -> str:
+    """`[0-3]`: whose line it is, in the colour of the first of these workers."""
+    colour = WORKER_COLOURS[first % len(WORKER_COLOURS)]
+    return f"\x1b[{colour}m[{workers}]\x1b[0m" if is_coloured else f"[{workers}]"
 
 
 STATE_STYLES = {

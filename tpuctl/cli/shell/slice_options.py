@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tpuctl.cli.shell.options import Row, Verb, flag, option, rows_of
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
-from tpuctl.errors import LocalIOError, UsageError
+from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.models import option_rules
 from tpuctl.models.node import Node, NodeSpec
 from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, defaults_text
@@ -125,7 +125,10 @@ class WorkerVerb(Verb):
 
 
 def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
-    """The checked slice that the options describe. Raises UsageError, LocalIOError."""
+    """The checked slice that the options describe.
+
+    Raises UsageError, NotFoundError, LocalIOError.
+    """
     flags = runtime.slice_flags
     option_rules.check_options(flags.given)
     typed = {key: value for key, value in vars(flags).items() if key in SLICE_FIELDS}
@@ -202,14 +205,13 @@ def _metadata(flags: SliceFlags) -> dict[str, str]:
 
 
 def _read(path: str | None, option: str) -> str | None:
+    """The text of a file that an option names. Raises NotFoundError, LocalIOError, UsageError."""
     if path is None:
         return None
     try:
         return Path(path).read_text("utf-8")
     except OSError as error:
-        raise LocalIOError(
-            f"{option}: cannot read {path}: {error.strerror}", hint="check the path"
-        ) from error
+        raise unreadable_error(path, error, place=option) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{option}: {path} is not text in UTF-8", hint="metadata can only hold text"

@@ -150,6 +150,13 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
         )
 
 
+def existing_nodes(api: TpuApi, request: QueuedResource) -> list[str]:
+    """The names of the request's nodes that exist now; all of them where its zone is silent."""
+    nodes, unreachable = api.list_nodes(request.zone)
+    existing = {node.name for node in nodes}
+    return [name for name in request.node_names if unreachable or name in existing]
+
+
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:
     """Request the deletion of it and its nodes, unless it goes on already.
 

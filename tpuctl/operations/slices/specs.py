@@ -74,13 +74,18 @@ def missing_error(
     noun: str, name: str, zone: str, items: Iterable[ListedNode | QueuedResource], list_command: str
 ) -> NotFoundError:
     """The error for a name that is not in a zone; names the zones of `items` that have it."""
-    elsewhere = sorted(item.zone for item in items if item.name == name)
+    known = list(items)
+    elsewhere = sorted(item.zone for item in known if item.name == name)
     if elsewhere:
         return NotFoundError(
             f"{noun} {name!r} is not in {zone} but in {', '.join(elsewhere)}",
             hint=f"add: --zone {elsewhere[0]}",
         )
-    return NotFoundError(f"there is no {noun} {name!r} in {zone}", hint=f"run: {list_command}")
+    near = catalog.nearest(name, {item.name for item in known})
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return NotFoundError(
+        f"there is no {noun} {name!r} in {zone}", hint=f"{meant}run: {list_command}"
+    )
 
 
 def _check_multislice(spec: QueuedResourceSpec, count: int) -> None:

@@ -119,7 +119,7 @@ def test_one_word_is_a_line_for_the_shell_as_ssh_has_it(terminals, argv, expecte
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["--worker=all", "--command=id"], "write it at the end: tpuctl node exec NAME -- COMMAND"),
+        (["--worker=all", "--command=id"], "run: tpuctl node exec NAME --command LINE"),
         (["--tunnel-through-iap"], "write --dialer iap"),
         (
             ["--", "-L", "8888:localhost:8888"],

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import Child, Html, link, table, tag
 from tpuctl.cli.dashboard.page import (
@@ -61,8 +62,15 @@ def _jobs(found: Overview) -> Html:
         "why": lambda each: current_status(each.job, found.now_s),
     }
     shown = table("Jobs, the newest first", columns, found.jobs, "There is no job yet.")
-    more = f"{found.hidden} jobs that ended earlier are not shown." if found.hidden else None
+    more = _hidden_text(found.hidden) if found.hidden else None
     return Html(shown + (tag("p", more, class_="muted") if more else ""))
+
+
+def _hidden_text(count: int) -> str:
+    """`1 job that ended earlier is not shown.`"""
+    return (
+        f"{count_text(count, 'job')} that ended earlier {'is' if count == 1 else 'are'} not shown."
+    )
 
 
 def _nodes(found: Overview) -> Html:

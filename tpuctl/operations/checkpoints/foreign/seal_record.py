@@ -5,6 +5,7 @@ docs/checkpoint-seal.md says how it is written. It lies beside the step, not in 
 
 from dataclasses import asdict, dataclass, replace
 
+from tpuctl.byte_size import count_text
 from tpuctl.checkpoint.format.manifest import decode, encode
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
 from tpuctl.operations.checkpoints.foreign.step_folder import FolderStatus, StepFolder
@@ -146,7 +147,9 @@ def _apply_seal(
     if not defects:  # what says otherwise now was complete when it was sealed
         return replace(finding, state=StepState.COMPLETE if is_complete else StepState.CORRUPT)
     if may_grow and is_complete and [*defects] == unsealed_paths(seal, folder):
-        return replace(finding, reason=f"{len(defects)} files came after it was sealed")
+        return replace(
+            finding, reason=f"{count_text(len(defects), 'file')} came after it was sealed"
+        )
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return replace(finding, state=StepState.CORRUPT, reason=next(iter(defects.values())) + more)
 
