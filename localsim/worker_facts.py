@@ -40,7 +40,7 @@ class SlicePosition:
     request: str
     """The full resource name, the same for all of them."""
     slice_id: int
-    """The slice's number in the request: it stays the same when the slice is made anew."""
+    """The slice's number in the request: it stays the same when the slice is made again."""
     num_slices: int
     coordinator: str
     """The VPC address of worker 0 of slice 0; empty while that slice does not exist."""

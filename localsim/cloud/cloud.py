@@ -198,7 +198,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
         )
 
     def clear(self) -> None:
-        """Delete every resource and begin the scenario anew."""
+        """Delete every resource and begin the scenario again."""
         with self._state.change():
             self._state.events += [DestroySlice(node) for node in self.nodes_with_disks()]
             self._state.clear()

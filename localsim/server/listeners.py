@@ -224,7 +224,7 @@ async def _open_tls_front(
 
 
 def find_certificates(state: StateDirectory) -> "Certificates":
-    """The simulator's certificates, made anew where they are missing; raises OSError, ValueError.
+    """The simulator's certificates, made again where they are missing; raises OSError, ValueError.
 
     The first call loads what makes certificates, which many simulators never need.
     """

@@ -51,7 +51,7 @@ def environment_number(name: str, default: int) -> int:
 
 
 def whole_number(name: str, value: object) -> int:
-    """A value as an int, of numpy too; UsageError names one that is no whole number."""
+    """A value as an int, of numpy too; UsageError names one that is not a whole number."""
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:

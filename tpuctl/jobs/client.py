@@ -109,7 +109,7 @@ def cancel(store: Store, job_id: str, now_s: float) -> JobRecord:
 
 
 def reopen(store: Store, job_id: str, now_s: float) -> JobRecord:
-    """Let an ended job begin anew. Raises PreconditionError when it cannot.
+    """Let an ended job begin again. Raises PreconditionError when it cannot.
 
     Its fence goes up: whoever still clears away behind the earlier attempts finds that it is not
     his any more. The lease comes first, so that the job is not overlooked if this ends here.

@@ -39,7 +39,7 @@ class Buffers:
         self.size_bytes = sum(view.nbytes for view in self._views)
 
     def blocks(self) -> Iterator[memoryview]:
-        """The bytes in pieces, anew at each call.
+        """The bytes in pieces, again at each call.
 
         Whoever gets to the end first has taken the checksums on the way.
         """

@@ -69,7 +69,7 @@ class Store(Protocol):
 
 
 def blocks(source: Source) -> Iterator[bytes | memoryview]:
-    """The bytes of a source in pieces, from its beginning on, anew at each call."""
+    """The bytes of a source in pieces, from its beginning on, again at each call."""
     if isinstance(source, bytes):
         yield source
     elif isinstance(source, Buffers):

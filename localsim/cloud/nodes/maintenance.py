@@ -62,7 +62,7 @@ def begin_due(state: State, name: str, now_s: float) -> None:
     node = state.nodes.get(name)
     planned = node.maintenance
     if planned is None or planned.status != "PENDING" or planned.window_start_s > now_s:
-        return  # it was begun on request, or announced anew for later
+        return  # it was begun on request, or announced again for later
     if node.allows(NodeEvent.REPAIR):
         _begin(state, node, planned, now_s)
     else:

@@ -46,7 +46,7 @@ class _ScenarioState:
 class ActiveScenario:
     """The scenario in force and the active faults; both survive a restart.
 
-    They belong to the scenario that the cloud was opened with: opened with another, it begins anew.
+    They belong to the scenario that the cloud was opened with; another one begins again.
     """
 
     def __init__(self, journal: Journal, given: Scenario) -> None:

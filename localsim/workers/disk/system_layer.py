@@ -7,7 +7,7 @@
     database/            what a package manager must be able to write to
     chips/<generation>-<chips>/ what /sys shows of chips, with the first worker of the type
 
-It is made anew with the first worker after each start of a simulator.
+It is made again with the first worker after each start of a simulator.
 
 A user namespace of an ordinary user maps one user id: files of root below an overlay are nobody's
 there, and nothing can be made in a directory that is nobody's. A directory of the same name in a

@@ -1,6 +1,6 @@
 """Four clients and nodes that change under their hands: what each of them sees is so.
 
-Nodes are deleted by somebody else, preempted, relabelled, made anew under their names; zones stop
+Nodes are deleted by somebody else, preempted, relabelled, made again under their names; zones stop
 answering; lists have pages of two; calls of all clients meet. Nobody ever hears that a node is gone
 which is there, and the answers to calls that meet are those of some order of the calls.
 """

@@ -95,7 +95,7 @@ class Nursery:
 
 @dataclass
 class Place:
-    """Where checkpoints lie, anew for each case."""
+    """Where checkpoints lie, again for each case."""
 
     kind: str
     root: str

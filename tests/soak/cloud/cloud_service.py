@@ -163,7 +163,7 @@ class Service:
                 self.promise(now_s + PROVISIONING_S, "provision", each)
 
     def _repair(self, name: str, now_s: float) -> None:
-        """A multislice gets its lost nodes anew, where there is capacity; the others restart."""
+        """A multislice gets its lost nodes again, where there is capacity; the others restart."""
         owned = {each: self.nodes[each] for each in sorted(self.owned(name))}
         lost = {each: node for each, node in owned.items() if node.state == "PREEMPTED"}
         renewed = False

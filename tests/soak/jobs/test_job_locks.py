@@ -22,7 +22,7 @@ CONTEXT = CONTEXTS[0]
 COMMANDS = 50
 JOB = "name: {}\nresources: {{accelerators: v5litepod-1}}\nrun: sleep 600\n"
 REFUSED = (10, 12)
-"""There is no such job yet; it cannot be begun anew now."""
+"""There is no such job yet; it cannot be begun again now."""
 
 
 @pytest.fixture(params=["one home", "two homes"])

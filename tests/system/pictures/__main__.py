@@ -21,7 +21,7 @@ WATCHED_S = 120.0
 
 
 def main() -> None:
-    """Make every picture anew."""
+    """Make every picture again."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as home, watched_job(Path(home)) as here:
         time.sleep(WATCHED_S)

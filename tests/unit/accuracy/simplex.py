@@ -9,7 +9,7 @@ _CLOSE = 1e-9
 
 
 def smallest(function: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
-    """Begun anew where it ended, each time from a smaller simplex: so it does not stop early."""
+    """Begun again where it ended, each time from a smaller simplex: so it does not stop early."""
     best = start
     for reach in (0.3, 0.05):
         corners = [best, *(best + reach * row for row in np.eye(len(best)))]

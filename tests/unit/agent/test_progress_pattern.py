@@ -1,4 +1,4 @@
-"""Steps of programs that say them in words of their own, and of bars that are drawn anew."""
+"""Steps of programs that say them in words of their own, and of bars that are drawn again."""
 
 import pytest
 

@@ -7,7 +7,7 @@
 
 When the job no longer needs its slice, and nobody looked after the job for a while (`patience_s`),
 the slice deletes its own queued resource. What cannot be read or understood is no reason to: then
-the patience begins anew. Time is this machine's monotonic time between checks, and never more than
+the patience begins again. Time is this machine's monotonic time between checks, and never more than
 two intervals of it for one: a clock that jumps and a machine that was frozen make nothing overdue.
 Beside CONFIG lie `switch.state` and `switch.log`, a line for every check.
 """
@@ -435,7 +435,7 @@ def check_state(config: Mapping[str, Any], state: dict[str, Any]) -> tuple[dict[
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read the state of the last check; a new one when it is damaged, so waiting begins anew."""
+    """Read the state of the last check; a new one when it is damaged, so waiting begins again."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         state = json.loads((path.parent / "switch.state").read_text())
         if state.keys() == NEW_STATE.keys():
@@ -454,7 +454,7 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def append_log(path: Path, line: str) -> None:
-    """Append a line to the log, which begins anew at LOG_BYTES."""
+    """Append a line to the log, which begins again at LOG_BYTES."""
     log = path.parent / "switch.log"
     with contextlib.suppress(OSError):
         if log.exists() and log.stat().st_size > LOG_BYTES:

@@ -60,7 +60,7 @@ def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIden
 
 
 def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
-    """The identities kept for a node; a node made anew under the same name has none."""
+    """The identities kept for a node; a node made again under the same name has none."""
     path = _path(directory, node)
     if not path.is_file():
         return {}
@@ -125,7 +125,7 @@ def _identity(attributes: Mapping[str, str]) -> WorkerIdentity:
 
 
 def _heading(node: Node) -> str:
-    # Ids may be counted anew where a cloud begins anew; its time is not.
+    # Ids may be counted again where a cloud begins again; its time is not.
     return f"# node {node.name} in {node.zone}, created {node.created_s:.6f}"
 
 

@@ -33,7 +33,7 @@ NODE_INDEPENDENT = (dialers.DIRECT, dialers.INTERNAL, dialers.SOCKS5, dialers.JU
 """The kinds of dialers that need to know nothing of the node; a jump host is shared by all."""
 
 NodeKey = tuple[str, str, int]
-"""Zone, name and number: a node made anew under its name is another one."""
+"""Zone, name and number: a node made again under its name is another one."""
 
 
 class WorkerConnections:

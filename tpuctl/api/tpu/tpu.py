@@ -188,7 +188,7 @@ class TpuApi:
         return self._change("DeleteQueuedResource", zone, name, force=force)
 
     def reset_queued_resource(self, zone: str, name: str) -> Operation:
-        """Ask for the nodes of a request to be made anew."""
+        """Ask for the nodes of a request to be made again."""
         return self._change("ResetQueuedResource", zone, name)
 
     def get_operation(self, name: str) -> Operation:

@@ -184,7 +184,7 @@ def read_history(
 
 
 def inspect_step(store: Store, number: int) -> CheckpointStep:
-    """A step as it is now, on any lineage; its COMMIT is read anew."""
+    """A step as it is now, on any lineage; its COMMIT is read again."""
     return _step(store, RecordCache(), number, tuple(store.list(layout.step_prefix(number))))
 
 

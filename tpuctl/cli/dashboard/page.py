@@ -28,7 +28,7 @@ class Page:
     is_over: bool = False
     """Nothing of it changes any more."""
     every_s: float = 2.0
-    """How often its live sections are made anew."""
+    """How often its live sections are made again."""
 
     @property
     def sections(self) -> dict[str, Html]:

@@ -189,7 +189,7 @@ class TopScreen(App[bool]):
         self.put_picture("#sparks", sparks)
 
     def put_picture(self, name: str, picture: Text) -> None:
-        """Draw a picture; the screen is laid out anew only where its size is another one."""
+        """Draw a picture; the screen is laid out again only where its size is another one."""
         size = picture.plain.count("\n"), max(map(len, picture.plain.split("\n")))
         is_same, self.sizes[name] = self.sizes.get(name) == size, size
         self.query_one(name, Static).update(picture, layout=not is_same)

@@ -85,7 +85,7 @@ def notify_holder(store: Store, job_id: str) -> None:
 
 
 def reoffer(store: Store, job_id: str, owner: str, fence: int) -> None:
-    """Give the lease of a job that begins anew to nobody, with at least that fence.
+    """Give the lease of a job that begins again to nobody, with at least that fence.
 
     Raises PreconditionError when it changes all the time.
     """

@@ -41,7 +41,7 @@ def end_by_request(attempt: Attempt, request: str | None) -> AttemptEnd | None:
 def end_by_slice(
     attempt: Attempt, node: str | None, request: str | None, node_ids: tuple[int, ...] = ()
 ) -> AttemptEnd | None:
-    """The end of an attempt whose slice was taken away or made anew; None while it is there."""
+    """The end of an attempt whose slice was taken away or made again; None while it is there."""
     if node in LOST_STATES:
         return AttemptEnd(AttemptOutcome.PREEMPTED, f"{_nodes(attempt)} is {node}", is_gone=True)
     if found := end_by_request(attempt, request):

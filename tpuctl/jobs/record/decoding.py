@@ -138,7 +138,7 @@ def _text(found: object) -> str:
 
 def _whole(found: object) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or abs(found) > 2**63:
-        raise MalformedError(f"{_excerpt(found)} is no whole number")
+        raise MalformedError(f"{_excerpt(found)} is not a whole number")
     return found
 
 

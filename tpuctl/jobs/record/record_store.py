@@ -87,7 +87,7 @@ def load_all(store: Store, on_unreadable: Callable[[DamagedStateError], None]) -
 
 
 def change(store: Store, job_id: str, change_record: Callable[[JobRecord], JobRecord]) -> JobRecord:
-    """Write what a function makes of a record, anew when somebody else wrote in between.
+    """Write what a function makes of a record, again when somebody else wrote in between.
 
     A record that it returns as it is, is not written. Raises PreconditionError when the record
     changes all the time.

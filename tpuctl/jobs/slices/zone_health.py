@@ -29,7 +29,7 @@ STOCKOUTS = "tpuctl/stockouts/"
 SCHEMA = 1
 HALF_LIFE_S = 1800.0
 FRESH_S = 60.0
-"""Seconds after which a job without a request reads the health of its zones anew."""
+"""Seconds after which a job without a request reads the health of its zones again."""
 FRESH_WAITING_S = 300.0
 """The same while a request waits that may be given up for another zone."""
 NO_STOCKOUT = ZoneHealth()

@@ -238,7 +238,7 @@ class JobPool:
         await asyncio.to_thread(self._settle, backends, lease)
 
     def _settle(self, backends: Backends, lease: Lease) -> None:
-        """Nobody needs to look after it any more, unless somebody has just begun it anew."""
+        """Nobody needs to look after it any more, unless somebody has just begun it again."""
         leasing.drop(backends.store, lease)
         record = records.load(backends.store, lease.job_id).record
         if not record.is_settled:

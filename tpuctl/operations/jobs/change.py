@@ -1,4 +1,4 @@
-"""Ask jobs to end, and let an ended job begin anew."""
+"""Ask jobs to end, and let an ended job begin again."""
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +95,7 @@ def plan_deletion(runtime: JobRuntime, names: Sequence[str]) -> list[JobDeletion
 def delete_job(store: Store, planned: JobDeletion) -> None:
     """Delete a job's record, unless it has changed, and then its files.
 
-    Raises PreconditionError when somebody has begun it anew meanwhile.
+    Raises PreconditionError when somebody has begun it again meanwhile.
     """
     job_id = planned.job_id
     try:
@@ -157,7 +157,7 @@ def _exists(runtime: JobRuntime, zone: str, queued_resource: str) -> bool:
 
 
 def retry(runtime: JobRuntime, name: str) -> Generator[JobNotice, None, JobRecord]:
-    """Let a job that failed or was cancelled begin anew, and see that a supervisor has it.
+    """Let a job that failed or was cancelled begin again, and see that a supervisor has it.
 
     A job that has not ended and takes secrets from the environment only gets their values again.
     Raises PreconditionError, UsageError, LocalIOError, ConflictError.

@@ -96,7 +96,7 @@ def cache_open_jobs(
         jobs=tuple(sorted(job.job_id for job in jobs if not job.is_settled)),
         silent=tuple(job.job_id for job in silent),
         owners=tuple(sorted({job.owner for job in silent})),
-        # A supervisor of this machine may end at any moment: its jobs are looked at anew then.
+        # A supervisor of this machine may end at any moment: its jobs are looked at again then.
         looked_s=0.0 if supervisor_lock.is_locked(home, name) else runtime.now(),
     )
     open_jobs.replace_all(home, name, known)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tpuctl.operations.jobs.events import JobRuntime
 
 WINDOW_S = 2000.0
-"""As far back as the rules look: half an hour, and a little more."""
+"""How far back the rules look, half an hour and a little more."""
 OLDEST_S = 1800.0
 """The bucket has the samples of a job that runs at most half an hour late."""
 LOG_BYTES = 64 * 1024

@@ -119,7 +119,7 @@ class Overviews:
         return with_flex_start(self.runtime.tpu, nodes)
 
     def findings(self, job: JobRecord, missing: list[str]) -> Sequence[Finding]:
-        """What is wrong with a job by its bucket, read anew now and then."""
+        """What is wrong with a job by its bucket, read again now and then."""
         key, now_s = (job.job_id, job.state), self.runtime.now()
         read_s, found = self._found.get(key, (0.0, ()))
         if now_s - read_s < FINDINGS_VALID_S or (job.is_ended and read_s):

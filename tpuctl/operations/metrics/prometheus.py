@@ -85,7 +85,7 @@ def _guard(port: int) -> "Middleware":
 
 
 def _page(pools: Sequence[JobPool], now: Callable[[], float]) -> str:
-    """The page of metrics; of a supervisor that began anew, the newest of its pools counts."""
+    """The page of metrics; of a supervisor that began again, the newest of its pools counts."""
     values = [GaugeValue("tpuctl_supervisor_up", {}, 1)]
     for controller in pools[-1].controllers.values() if pools else ():
         values += [*job_values(controller.record, now()), *_worker_values(controller)]

@@ -141,7 +141,7 @@ class ReceiverEvents:
 
 
 class StallTimeout:
-    """A time limit that begins anew whenever something moves; TransientError when it is over.
+    """A time limit that begins again whenever something moves; TransientError when it is over.
 
     Off for files that are resumed: the receiver hashes what is there, and syncs what is whole, for
     as long as that takes. A connection that is lost is noticed by SSH itself.

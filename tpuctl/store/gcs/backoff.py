@@ -61,7 +61,7 @@ class Backoff:
         self.note_progress()
 
     def note_progress(self) -> None:
-        """Begin the deadline and the pauses anew, because bytes arrived."""
+        """Begin the deadline and the pauses again, because bytes arrived."""
         self._numbers = itertools.count()
         self._deadline_s = self._now() + self._policy.deadline_s
 

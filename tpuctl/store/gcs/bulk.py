@@ -63,7 +63,7 @@ _API = "/storage/v1"
 
 
 class UploadSessionGoneError(ConnectionError):
-    """A resumable upload that the service does not know any more: it has to begin anew."""
+    """A resumable upload that the service does not know any more: it has to begin again."""
 
 
 class BulkBucket:

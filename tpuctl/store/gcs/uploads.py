@@ -34,7 +34,7 @@ class Multipart:
     def __init__(
         self, described: bytes, pieces: Callable[[], Iterable[bytes | memoryview]], size_bytes: int
     ) -> None:
-        """`described` is the object's JSON; `pieces` yields its bytes, anew at each call."""
+        """`described` is the object's JSON; `pieces` yields its bytes, again at each call."""
         boundary = uuid.uuid4().hex.encode()
         self.content_type = f"multipart/related; boundary={boundary.decode()}"
         self._before = (
@@ -58,7 +58,7 @@ class Multipart:
 
 
 class FileRest:
-    """The bytes of a seekable file from `start` up to, not including, `end`, anew each time."""
+    """The bytes of a seekable file from `start` up to, not including, `end`, again each time."""
 
     def __init__(self, file: BinaryIO, start: int, end: int) -> None:
         self._file = file

@@ -84,7 +84,7 @@ def parse(answer: bytes) -> Answer:
 
 @contextlib.contextmanager
 def served(home: Path, now_s: float) -> Iterator[Dashboard]:
-    """A dashboard in a thread, whose live sections are made anew only when `looks` is released."""
+    """A dashboard in a thread, whose live sections are made again only when `looks` is released."""
     runtime = Runtime(
         environ={"TPUCTL_HOME": str(home)}, out=io.StringIO(), err=io.StringIO(),
         now=lambda: now_s,

@@ -212,11 +212,11 @@ def test_a_slice_that_was_made_anew_meanwhile_is_left_alone(tpuctl, store, meanw
     put(store, job())
     make(tpuctl, "left", "digits-1")
 
-    def anew() -> None:
+    def again() -> None:
         assert tpuctl("qr", "delete", "left", "--force", "--yes").code == 0
         make(tpuctl, "left", "digits-1")
 
-    meanwhile(anew)
+    meanwhile(again)
     result = tpuctl("sweep", "--fix", "--yes")
     assert (result.code, requests(tpuctl)) == (0, ["left"])
     assert "left qr 'left' alone: it " in result.err

@@ -246,7 +246,7 @@ def test_reset_makes_the_nodes_of_a_suspended_request_anew(tpuctl):
     assert tpuctl("qr", "wait", "q1").code == 31
     refused = tpuctl("qr", "reset", "q1")
     assert refused.code == 80
-    what = "Make anew queued resource 'q1' and node 'q1' in context 'local' (9.71 USD/h)"
+    what = "Make again queued resource 'q1' and node 'q1' in context 'local' (9.71 USD/h)"
     assert what in refused.err
     assert tpuctl("qr", "reset", "q1", "--yes").code == 0
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"

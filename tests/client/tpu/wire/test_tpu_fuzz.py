@@ -174,7 +174,7 @@ def reach(message, path):
 
 
 def change(draw, message):
-    """One field anew, here or further down."""
+    """One field again, here or further down."""
     field = draw(st.sampled_from(tuple(message.DESCRIPTOR.fields)))
     while field.message_type is not None and not field.is_repeated and draw(st.booleans()):
         message = getattr(message, field.name)

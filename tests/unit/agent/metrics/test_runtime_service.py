@@ -92,7 +92,7 @@ def test_of_a_distribution_comes_the_mean_of_what_is_new(service):
     service.points = {EXECUTION: observed(20, 150.0)}
     assert probe.measure()[name] == 200.0
     service.points = {EXECUTION: observed(2, 30.0)}
-    assert probe.measure()[name] == 30.0  # another program counts anew
+    assert probe.measure()[name] == 30.0  # another program counts again
 
 
 def test_a_device_is_found_among_attributes_whether_it_is_a_text_or_a_number(service):

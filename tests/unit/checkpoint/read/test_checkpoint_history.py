@@ -31,7 +31,7 @@ RUNS = {9: Origin(30, 5), 5: Origin(20, 4), 4: Origin(40, 2), 2: NO_ORIGIN}
 
 
 def run(bucket, fence, *steps, after=None, **options):
-    """A run of one worker that goes on from a step, or begins anew, and saves."""
+    """A run of one worker that goes on from a step, or begins again, and saves."""
     with Checkpointer(MemoryStore(bucket), 0, 1, fence=fence, keep=100, **options) as alone:
         if after is not None:
             alone.restore(after)

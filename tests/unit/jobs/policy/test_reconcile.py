@@ -164,10 +164,10 @@ def test_a_request_that_nobody_has_seen_may_still_come_and_is_waited_for_before_
 
 
 def test_a_slice_that_was_made_anew_under_its_name_is_lost():
-    anew = seen(5.0, {"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}, node_ids=(8,))
-    own = lived(job(), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], anew).record
+    again = seen(5.0, {"phase": Phase.RUNNING}, {"phase": Phase.RUNNING}, node_ids=(8,))
+    own = lived(job(), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], again).record
     assert (own.attempt.outcome, own.unwanted) == ("preempted", (A1,))
-    named = lived(job("mine"), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], anew).record
+    named = lived(job("mine"), asked(1.0), seen(2.0, node_ids=(7,)), *RAN[2:], again).record
     assert (named.attempt.outcome, named.attempt.node) == ("lost", "mine")
 
 

@@ -178,8 +178,8 @@ def test_a_stockout_is_no_recovery_and_a_preempted_slice_is():
         seen(4.0, node="PREEMPTED"),
     ).record  # fmt: skip
     assert preempted.state == "RECOVERING"
-    anew = lived(preempted, asked(5.0, a1=ABSENT), asked(6.0)).record
-    assert (anew.state, anew.attempt.queued_resource) == ("RECOVERING", A2)
+    again = lived(preempted, asked(5.0, a1=ABSENT), asked(6.0)).record
+    assert (again.state, again.attempt.queued_resource) == ("RECOVERING", A2)
 
 
 def test_other_jobs_hear_that_a_zone_has_slices_again():

@@ -57,8 +57,8 @@ def test_stockouts_add_up_and_the_same_one_counts_once(sky_log):
     zone_health.record_stockout(
         sky_log.store, JOB, RecordStockout("a2", ZONE, KIND, 90000.0), 90000.0
     )
-    anew = zone_health.read(sky_log, JOB, 90000.0)[ZONE, KIND]
-    assert (anew.since_s, anew.tries) == (90000.0, 1)
+    again = zone_health.read(sky_log, JOB, 90000.0)[ZONE, KIND]
+    assert (again.since_s, again.tries) == (90000.0, 1)
 
 
 def test_a_zone_that_has_granted_a_slice_is_forgotten(sky_log):

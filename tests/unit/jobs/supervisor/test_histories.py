@@ -52,7 +52,7 @@ LATE_S = 150.0
 WORKER_FATES = {"fail": FAILED, "lose": LOST, "end": WELL, "fall silent": SILENT}
 FATES = [
     "nothing", "preempt", "notice", "away", "cancel", "supervisor dies", "drought", "rain", "queue",
-    "no quota", "hang", "hours pass", "bad worker", "bad setup", "made anew", "reply lost",
+    "no quota", "hang", "hours pass", "bad worker", "bad setup", "made again", "reply lost",
     "it deletes itself", "a zone is away", "one is granted", "two are granted", *WORKER_FATES,
 ]  # fmt: skip
 
@@ -227,7 +227,7 @@ class Sky:
             return
         if fate == "preempt" and attempt.nodes[-1] in self.nodes:
             self.nodes[attempt.nodes[-1]] = "PREEMPTED"
-        elif fate == "made anew":
+        elif fate == "made again":
             self.generation += 1
         elif fate == "notice":
             self.change(RUNNING, {**STOPPED, "stopped": False, "preempted": True})

@@ -92,7 +92,7 @@ def test_it_is_ended_by_whoever_is_there(world):
 
 @pytest.mark.system
 def test_a_taken_job_that_needs_them_is_given_back(world):
-    """It was watched while it ran, and is to begin anew."""
+    """It was watched while it ran, and is to begin again."""
     stored = bound(world)
     node = world.tpu.create("mine")
     job = world.submit("exec sleep 1000", node)

@@ -97,7 +97,7 @@ HISTORIES = {
         job(LOST, replace(AGAIN, resume_step=50), ended_s=1480.0), NEVER,
         {**TWICE, "training": 500 + 600, "idle": 20},
     ),
-    "it was preempted and began anew": (
+    "it was preempted and began again": (
         job(LOST, replace(AGAIN, resume_step=0), ended_s=1480.0), NEVER,
         {**TWICE, "training": 600, "lost": 500, "idle": 20},
     ),

@@ -20,7 +20,7 @@ BAR_EVERY_S = 10.0
 
 
 def last_drawn(line: bytes) -> bytes:
-    """Return what a line shows that carriage returns began anew; a cleared one its last text."""
+    """Return what a line shows that carriage returns began again; a cleared one its last text."""
     if b"\r" not in line:
         return line
     drawn = [text for text in map(without_cursor, line.split(b"\r")) if text]
@@ -53,7 +53,7 @@ class JobLog:
     def feed(self, block: bytes) -> bytes:
         """Write the lines that a block completes; return them, redacted.
 
-        What a carriage return draws anew is returned as a line too, and is not written.
+        What a carriage return draws again is returned as a line too, and is not written.
         """
         text = self.rest + block
         cut = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1  # the last may be of a CR LF

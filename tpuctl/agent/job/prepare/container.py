@@ -171,7 +171,7 @@ def contain(directory: str, stage: str, names: Sequence[str]) -> int:
 
 
 def wait_and_pass_on(client: subprocess.Popen[bytes], kill: Sequence[str], name: str) -> None:
-    """Wait for the engine's command, and pass on each signal, anew until the container has it."""
+    """Wait for the engine's command, and pass on each signal, again until the container has it."""
     pending: list[int] = []
     while client.poll() is None:
         came = signal.sigtimedwait(

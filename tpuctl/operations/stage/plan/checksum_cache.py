@@ -21,7 +21,7 @@ from tpuctl.models.transfer import FileIdentity
 
 BLOCK_BYTES = 256 * 1024
 MAX_FILE_BYTES = 512 * 1024 * 1024
-"""The cache begins anew when it is larger: about four million files."""
+"""The cache begins again when it is larger: about four million files."""
 SETTLED_NS = 2_000_000_000
 _WRITTEN_AT_ONCE = 10_000
 _PATIENCE_S = 1.0

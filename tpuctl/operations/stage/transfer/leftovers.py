@@ -69,7 +69,7 @@ class Leftovers:
         try:
             self.bulk.delete(part.key, part.generation)
         except PreconditionError:
-            pass  # somebody writes it anew: it is needed
+            pass  # somebody writes it again: it is needed
         except TpuctlError as error:
             self._kept[part.key] = str(error).removeprefix(f"{self.bulk.url}/{part.key}: ")
 

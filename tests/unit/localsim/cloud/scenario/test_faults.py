@@ -151,7 +151,7 @@ def test_what_was_added_survives_a_restart_and_is_cleared(rigged):
     rig.cloud.clear_faults()
     rig.restart()
     assert (met(rig), rig.cloud.meet_fault("GetNode")) == ({}, None)
-    rig.cloud.clear()  # everything begins anew
+    rig.cloud.clear()  # everything begins again
     assert list(met(rig)) == ["*: latency 1s"]
 
 
