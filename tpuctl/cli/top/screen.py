@@ -3,7 +3,9 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.markup import escape
@@ -13,6 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.coordinate import Coordinate
+from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
 from tpuctl import catalog
@@ -101,9 +104,9 @@ class TopScreen(App[bool]):
         self.query_one("#workers").focus()
         self.watching.start()
         self.refresh_all()
-        self.set_interval(REFRESH_S, self.refresh_all)
+        self.set_interval(REFRESH_S, partial(self.show_in_time, self.refresh_all))
         self.show_findings()
-        self.set_interval(FINDINGS_S, self.show_findings)
+        self.set_interval(FINDINGS_S, partial(self.show_in_time, self.show_findings))
 
     async def on_unmount(self) -> None:
         """Let go of the workers."""
@@ -117,6 +120,11 @@ class TopScreen(App[bool]):
         slices = self.watching.slices
         row = self.query_one("#slices", DataTable).cursor_row
         return slices[min(row, len(slices) - 1)] if slices else None
+
+    def show_in_time(self, show: Callable[[], None]) -> None:
+        """Call `show`; at the end the timers that do so outlive the widgets by a moment."""
+        with suppress(NoMatches):
+            show()
 
     def refresh_all(self) -> None:
         """Show everything as it is now."""
