@@ -17,18 +17,12 @@ from pathlib import Path
 
 import pytest
 from clouds import ISOLATIONS, Cloud, Runner, isolation_of, serve
-from hypothesis import settings
 from unsynced import forgo_syncs
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.operations.local import local_cloud
 
 pytest.register_assert_rewrite("client", "soak", "system", "unit")
-
-
-settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
-settings.register_profile("full", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
 def pytest_configure() -> None:
@@ -39,9 +33,19 @@ def pytest_configure() -> None:
     """
     forgo_syncs()
     sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
+    register_profiles()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+
+
+def register_profiles() -> None:
+    """How many examples hypothesis draws: imported once its rewritten modules may be kept."""
+    from hypothesis import settings
+
+    settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+    settings.register_profile("full", deadline=None, derandomize=True, print_blob=True)
+    settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
