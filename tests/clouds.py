@@ -66,12 +66,15 @@ class Cloud:
 
 
 def serve(home: Path, *options: str) -> Iterator[Cloud]:
-    """Run a simulator as the context `local` of that home, and end it; it waits for no disk."""
+    """Run a simulator as the context `local` of that home, and end it.
+
+    It waits for its disk where this process does.
+    """
     directory = home / "local" / "local"
     argv = [
         sys.executable,
         "-P",
-        unsynced.__file__,
+        *([unsynced.__file__] if unsynced.waits_for_no_disk() else ["-m", "localsim"]),
         "serve",
         "--state-dir",
         str(directory),

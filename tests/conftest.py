@@ -25,13 +25,14 @@ from tpuctl.operations.local import local_cloud
 pytest.register_assert_rewrite("client", "soak", "system", "unit")
 
 
-def pytest_configure() -> None:
-    """Take signals as a terminal's programs do.
+def pytest_configure(config: pytest.Config) -> None:
+    """Take signals as a terminal's programs do; wait for the disk only where that is measured.
 
     Whoever starts the tests in background may ignore signals, and what the tests start inherits
     that: they send them.
     """
-    forgo_syncs()
+    if config.option.markexpr and not is_on_demand(config):
+        forgo_syncs()
     sys.dont_write_bytecode = False  # rewriting 700 modules takes as long as 300 tests
     register_profiles()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,10 +49,14 @@ def register_profiles() -> None:
     settings.load_profile("full" if os.environ.get("CI") else "quick")
 
 
+def is_on_demand(config: pytest.Config) -> bool:
+    """Whether tests are asked for that run on demand only."""
+    return bool(re.search(r"(?<!not )\b(benchmark|soak)\b", config.option.markexpr))
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Three at a time, as they wait for processes; what measures or is named runs alone."""
-    is_on_demand = re.search(r"(?<!not )\b(benchmark|soak)\b", config.option.markexpr)
-    return 0 if is_on_demand or config.option.file_or_dir else 3
+    return 0 if is_on_demand(config) or config.option.file_or_dir else 3
 
 
 HERE = Path(__file__).parent

@@ -28,6 +28,11 @@ def forgo_syncs() -> None:
     sqlite3.connect = partial(sqlite3.connect, factory=UnsyncedConnection)
 
 
+def waits_for_no_disk() -> bool:
+    """Whether this process has called `forgo_syncs`."""
+    return os.fsync is check_descriptor
+
+
 def check_descriptor(file: Any) -> None:
     """Raise OSError for a descriptor that is none, as fsync does."""
     os.fstat(file if isinstance(file, int) else file.fileno())
