@@ -1,6 +1,7 @@
 """The command tree, and the one place where errors become a line, a hint and an exit code."""
 
 import errno
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
+COMPLETION_VARIABLE = "_TPUCTL_COMPLETE"
 INTERRUPTED = 130
 TERMINATED = 143
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
@@ -93,6 +95,13 @@ class LazyGroup(TyperGroup):
                 raise
             raise LocalIOError("cannot write: no space is left") from error
 
+    def _main_shell_completion(self, *args: Any, **extra: Any) -> None:
+        """Answer the shell when it asks what a word may be."""
+        if COMPLETION_VARIABLE in os.environ:
+            from tpuctl.cli.shell.completion import shells
+
+            shells.answer(lambda: super(LazyGroup, self)._main_shell_completion(*args, **extra))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by purpose, and the options that only the root has."""
         from tpuctl.cli.shell.help import layout, sections
@@ -110,7 +119,8 @@ class LazyGroup(TyperGroup):
             args = [*args[1:], "--help"]
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
-        if args and args[0] not in COMMANDS and (meant := ROOT_WORDS.get(args[0])):
+        is_typed = not ctx.resilient_parsing
+        if is_typed and args and args[0] not in COMMANDS and (meant := ROOT_WORDS.get(args[0])):
             hint = f"run: tpuctl {meant}" + " --help" * (not meant.startswith("-"))
             raise UsageError(f"there is no command {args[0]!r}", hint=hint)
         if args and args[0] in COMMANDS:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tpuctl import catalog
-from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.output import Usd, attributes, entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
@@ -18,10 +18,23 @@ from tpuctl.operations.slices.specs import unknown_name_error
 app = Noun("Accelerator types, zones, runtime versions and prices.")
 
 Generation = Annotated[
-    str | None, typer.Option("--generation", metavar="NAME", help="Such as v5e.")
+    str | None,
+    typer.Option(
+        "--generation",
+        metavar="NAME",
+        help="Such as v5e.",
+        autocompletion=completed_by("generation"),
+    ),
 ]
 Type = Annotated[
-    str | None, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="Only this type.")
+    str | None,
+    typer.Option(
+        "--accelerator-type",
+        "-t",
+        metavar="TYPE",
+        help="Only this type.",
+        autocompletion=completed_by("type"),
+    ),
 ]
 TYPES = Listing(
     attributes("name", "generation", "chips", "topology", "workers", "chips_per_worker"),

@@ -7,19 +7,22 @@ from typing import Annotated
 import typer
 
 from tpuctl import config
-from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
+from tpuctl.operations.completion import name_cache
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices.specs import check_name
 
 app = Noun("Projects, zones and credentials to work with.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The context.", autocompletion=completed_by("context"))
+]
 COLUMNS = {key: itemgetter(key) for key in ("name", "current", "project", "zone", "bucket")}
 SETTING_COLUMNS = entries("setting", "value", "source")
 
@@ -68,6 +71,7 @@ def create(
         typer.Option(
             metavar="HOW",
             help="direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT].",
+            autocompletion=completed_by("dialer"),
         ),
     ] = "direct",
     tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
@@ -131,6 +135,7 @@ def delete(runtime: Runtime, name: Name) -> None:
             hint = f"a local cloud: run: tpuctl local down --name {name} --delete-state"
         raise NotFoundError(f"there is no context {name!r} to delete", hint=hint)
     config.change(runtime.home, lambda found: _without_context(found, name))
+    name_cache.remove_lists(runtime.home, name)
     runtime.output.note(f"context {name!r} is deleted")
 
 

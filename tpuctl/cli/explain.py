@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import job_notices
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import Columns, attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import UsageError
@@ -22,7 +23,12 @@ FINDING: Columns[Finding] = {
 def explain(
     runtime: Runtime,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A job (its id, or its name) or a node.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A job (its id, or its name) or a node.",
+            autocompletion=completed_by("job or node"),
+        ),
     ],
     job: Annotated[bool, typer.Option("--job", help="The job of that name.")] = False,
     node: Annotated[bool, typer.Option("--node", help="The node of that name.")] = False,

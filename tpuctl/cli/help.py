@@ -1,20 +1,35 @@
 """`tpuctl help`: a page of the documentation, or the options that every command takes."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperGroup
 
-from tpuctl.cli.shell.options import TABLE
+from tpuctl.cli.shell.options import TABLE, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import help_pages
 
 OPTIONS = "options"
 
 
+def complete_topic(
+    ctx: typer.Context, args: list[str], incomplete: str
+) -> list[tuple[str, str] | str]:
+    """Commands and pages."""
+    root = cast(TyperGroup, ctx.find_root().command)
+    nouns: list[tuple[str, str] | str] = [*root.list_commands(ctx), OPTIONS]
+    return nouns + completed_by("page")(ctx, args, incomplete)
+
+
 def show(
     runtime: Runtime,
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="A command, a page, or `options`.")
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC]",
+            help="A command, a page, or `options`.",
+            autocompletion=complete_topic,
+        ),
     ] = None,
 ) -> None:
     """Show the help of a command, or a page of the documentation.

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes
+from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes, completed_by
 from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.parsing import moment_s
-from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing
@@ -23,14 +22,15 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
     Queueing,
 )
-from tpuctl.operations.slices import cost, queued_resources, quota_advice
-from tpuctl.operations.slices.flex_start import with_flex_start
-from tpuctl.operations.slices.specs import check_name, check_request
-from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Request slices that wait for capacity.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The queued resource.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The queued resource.", autocompletion=completed_by("request")
+    ),
+]
 
 
 def usd_per_hour(request: QueuedResource) -> Usd | None:
@@ -44,6 +44,8 @@ def _when_active(request: QueuedResource) -> Usd | None:
 
 def _price(node: QueuedResource | NodeSpec, count: int) -> Usd | None:
     """USD per hour of so many nodes of that kind, None where no price is known."""
+    from tpuctl.operations.slices import cost
+
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
     return None if usd is None else Usd(usd * count)
 
@@ -70,6 +72,9 @@ def create(runtime: Runtime, name: Name) -> None:
 
     `tpuctl qr wait` waits until it is ACTIVE.
     """
+    from tpuctl.operations.slices import queued_resources, quota_advice
+    from tpuctl.operations.slices.wait import Patience
+
     spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
     warning = quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec)
@@ -91,10 +96,15 @@ def create(runtime: Runtime, name: Name) -> None:
 @app.verb("list", ListVerb)
 def list_requests(runtime: Runtime) -> None:
     """List requests, in every zone unless one is named."""
+    from tpuctl.operations.slices.flex_start import with_flex_start
+
     if runtime.has_no_local_state():
         runtime.output.items([], REQUESTS)
         return
     requests, unreachable = runtime.tpu.list_queued_resources(runtime.listing_zone)
+    if runtime.listing_zone == "-" and not unreachable:
+        rows = ((each.name, f"{each.zone} {each.state}", 0) for each in requests)
+        runtime.remember("request", rows)
     requests = with_flex_start(runtime.tpu, requests)
     title = f"queued resources of {runtime.context.name}"
     runtime.output.items(sorted(requests, key=lambda r: (r.zone, r.name)), REQUESTS, title=title)
@@ -105,6 +115,8 @@ def list_requests(runtime: Runtime) -> None:
 @app.verb("describe")
 def describe(runtime: Runtime, name: Name) -> None:
     """Show one request."""
+    from tpuctl.operations.slices import queued_resources
+
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     runtime.output.item(request, DETAILS)
 
@@ -112,6 +124,10 @@ def describe(runtime: Runtime, name: Name) -> None:
 @app.verb("wait")
 def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
     """Wait until a request is ACTIVE: its nodes are READY."""
+    from tpuctl.cli.shell.progress_display import show_states
+    from tpuctl.operations.slices import queued_resources
+    from tpuctl.operations.slices.wait import Patience
+
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     _add_interrupt_note(runtime, name, request.zone, usd_per_hour(request))
     patience = Patience(timeout, runtime.sleep)
@@ -126,6 +142,9 @@ def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
 
     Use it after a preemption. The disks of the nodes are lost.
     """
+    from tpuctl.operations.slices import queued_resources
+    from tpuctl.operations.slices.wait import Patience
+
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     what = (
         f"queued resource {name!r}{_nodes(request.node_names)} in context {runtime.context.name!r}"
@@ -151,6 +170,10 @@ def delete(
     no_wait: NoWait = False,
 ) -> None:
     """Delete a request, and its nodes with it."""
+    from tpuctl.cli.shell.progress_display import show_spinner
+    from tpuctl.operations.slices import queued_resources
+    from tpuctl.operations.slices.wait import Patience
+
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     queued_resources.require_deletable(request, force=force)
     nodes = _nodes(queued_resources.existing_nodes(runtime.tpu, request))
@@ -167,6 +190,8 @@ def delete(
 
 def _request_spec(runtime: Runtime, name: str) -> QueuedResourceSpec:
     """The checked request that the options describe. Raises UsageError, LocalIOError."""
+    from tpuctl.operations.slices.specs import check_name, check_request
+
     flags = runtime.slice_flags
     check_name(name)
     limit = flags.max_run_duration
@@ -197,6 +222,8 @@ def _seconds(text: str | None) -> float | None:
 
 def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterator[QueuedResource]:
     """Yield the states; after each that waits, print what it waits for."""
+    from tpuctl.operations.slices import queued_resources
+
     for request in states:
         yield request
         after_s = request.valid_after_s

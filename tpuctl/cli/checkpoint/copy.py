@@ -8,6 +8,7 @@ import typer
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.pull import fetch_step, tell_copied
 from tpuctl.cli.shell.copy_progress import show_copy
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import NotFoundError, UsageError
@@ -32,7 +33,12 @@ def copy(
     runtime: Runtime,
     source: Dir,
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="gs://BUCKET/DIR, or a directory here.")
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="gs://BUCKET/DIR, or a directory here.",
+            autocompletion=completed_by("path or url"),
+        ),
     ],
     step: Step = None,
 ) -> None:
@@ -55,7 +61,12 @@ def copy(
 def push(
     runtime: Runtime,
     directory: Annotated[str, typer.Argument(metavar="DIR", help="A directory here.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="gs://BUCKET/DIR.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="gs://BUCKET/DIR.", autocompletion=completed_by("url")
+        ),
+    ],
     step: Step = None,
 ) -> None:
     """Copy a step to a bucket.

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -12,12 +13,18 @@ if TYPE_CHECKING:
 Dir = Annotated[
     str,
     typer.Argument(
-        metavar="DIR", help="gs://BUCKET/DIR, a directory here, or a job: where it saves."
+        metavar="DIR",
+        help="gs://BUCKET/DIR, a directory here, or a job: where it saves.",
+        autocompletion=completed_by("checkpoint directory"),
     ),
 ]
 Step = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Which step: its number or name. Default: the newest good one."),
+    typer.Option(
+        metavar="N",
+        help="Which step: its number or name. Default: the newest good one.",
+        autocompletion=completed_by("step"),
+    ),
 ]
 
 

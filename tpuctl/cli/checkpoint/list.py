@@ -66,4 +66,7 @@ def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
         ROLLED_BACK   a later run went on from an earlier step: it does not count any more
     """
     survey = survey_directory(runtime, directory)
+    steps = ((str(view.handle), view.state.value, 0) for view in survey.views)
+    if directory.startswith("gs://") or "/" not in directory:  # the context's, or a job of it
+        runtime.remember("step", steps, directory)
     print_steps(runtime.output, survey.views, COLUMNS, SCREEN)

@@ -8,6 +8,7 @@ import typer
 from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory, survey_directory
 from tpuctl.cli.checkpoint.list import print_steps
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
@@ -37,7 +38,12 @@ def seal(
     runtime: Runtime,
     directory: Dir,
     step: Annotated[
-        str | None, typer.Option(metavar="N", help="This one alone: its number or name.")
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="This one alone: its number or name.",
+            autocompletion=completed_by("step"),
+        ),
     ] = None,
     watch: Annotated[
         bool,

@@ -7,14 +7,25 @@ import typer
 from tpuctl.cli.data import plan_runner
 from tpuctl.cli.data.plan_options import Delete, DryRun, Exclude, Include, MaxDelete, Yes
 from tpuctl.cli.data.plan_runner import SENT, PlanOptions
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.transfer import TransferScope
 
 
 def copy(
     runtime: Runtime,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="gs://BUCKET/NAME.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="gs://BUCKET/NAME.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="gs://BUCKET/NAME.", autocompletion=completed_by("url")
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="gs://BUCKET/NAME.", autocompletion=completed_by("url")
+        ),
+    ],
     dry_run: DryRun = False,
     include: Include = None,
     exclude: Exclude = None,

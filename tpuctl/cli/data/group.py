@@ -9,7 +9,7 @@ from tpuctl.cli.data import plan_runner
 from tpuctl.cli.data.plan_options import Delete, DryRun, Exclude, Include, MaxDelete, Yes
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
-from tpuctl.cli.shell.options import Noun, Shard
+from tpuctl.cli.shell.options import Noun, Shard, completed_by
 from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
@@ -36,9 +36,21 @@ OBJECTS = Listing(COLUMNS, least=("generation", "crc32c"))
 @app.verb("push")
 def push(
     runtime: Runtime,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or -.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="PATH, gs://BUCKET/NAME or -.",
+            autocompletion=completed_by("path or url"),
+        ),
+    ],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.",
+            autocompletion=completed_by("url"),
+        ),
     ],
     dry_run: DryRun = False,
     include: Include = None,
@@ -81,7 +93,12 @@ def push(
 def pull(
     runtime: Runtime,
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.")
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="gs://BUCKET/NAME or worker:NODE[/ID]:PATH.",
+            autocompletion=completed_by("url"),
+        ),
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="PATH or -.")],
     dry_run: DryRun = False,
@@ -126,7 +143,12 @@ app.verb_in("rm", "data.rm:remove")
 def list_objects(
     runtime: Runtime,
     url: Annotated[
-        str | None, typer.Argument(metavar="gs://BUCKET/PREFIX", help="Default: the context's.")
+        str | None,
+        typer.Argument(
+            metavar="gs://BUCKET/PREFIX",
+            help="Default: the context's.",
+            autocompletion=completed_by("url"),
+        ),
     ] = None,
 ) -> None:
     """List objects with size, age and checksum."""
@@ -140,5 +162,8 @@ def list_objects(
         raise NotFoundError(
             f"nothing is under gs://{bucket}/{prefix}", hint="run: tpuctl data list"
         )
-    listed = itertools.chain([first], entries) if first else ()
+    begin = list(itertools.islice(itertools.chain([first], entries), 1000)) if first else []
+    rows = ((f"gs://{bucket}/{entry.key}", "", 0) for entry in begin)
+    runtime.remember("object", rows, f"gs://{bucket}/{prefix}")
+    listed = itertools.chain(begin, entries)
     runtime.output.stream(listed, OBJECTS, title=f"objects of gs://{bucket}")

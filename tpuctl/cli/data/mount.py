@@ -6,12 +6,20 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 
 
 def mount(
     runtime: Runtime,
-    url: Annotated[str, typer.Argument(metavar="gs://BUCKET[/PREFIX]", help="What is mounted.")],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="gs://BUCKET[/PREFIX]",
+            help="What is mounted.",
+            autocompletion=completed_by("url"),
+        ),
+    ],
     directory: Annotated[str, typer.Argument(metavar="DIR", help="An empty directory here.")],
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
     foreground: Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.plan_runner import carry_out_removal
-from tpuctl.cli.shell.options import Yes
+from tpuctl.cli.shell.options import Yes, completed_by
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Size
@@ -25,7 +25,12 @@ COLUMNS: Columns[_Row] = {
 
 def remove(
     runtime: Runtime,
-    urls: Annotated[list[str], typer.Argument(metavar="gs://BUCKET/NAME...", help="What goes.")],
+    urls: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="gs://BUCKET/NAME...", help="What goes.", autocompletion=completed_by("url")
+        ),
+    ],
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Also all below NAME/.")
     ] = False,

@@ -7,7 +7,7 @@ import typer
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.worker_copy import buckets_of
-from tpuctl.cli.shell.options import Shard
+from tpuctl.cli.shell.options import Shard, completed_by
 from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
@@ -27,11 +27,19 @@ def verify(
     runtime: Runtime,
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="PATH, gs://BUCKET/NAME or worker:NODE[/ID]:PATH.",
+            autocompletion=completed_by("path or url"),
+        ),
     ],
     target: Annotated[
         str | None,
-        typer.Argument(metavar="TARGET", help="As SOURCE; without it gs:// is read again."),
+        typer.Argument(
+            metavar="TARGET",
+            help="As SOURCE; without it gs:// is read again.",
+            autocompletion=completed_by("path or url"),
+        ),
     ] = None,
     shard: Shard = False,
 ) -> None:

@@ -50,6 +50,12 @@ def columns(now_s: float) -> Columns[JobRecord]:
     }
 
 
+def known_name(job: JobRecord) -> tuple[str, str, int]:
+    """What completion offers: the id, the name and the state, and how many workers it has."""
+    workers = job.attempt.worker_count if job.attempt else 0
+    return job.job_id, f"{job.spec.name} {job.state}", workers
+
+
 def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> None:
     """Print a list of jobs: every column for programs, for people those that fit."""
     output.items(jobs, _listing(output.now()), title=title)

@@ -5,13 +5,9 @@ from typing import Annotated
 import typer
 
 from tpuctl.byte_size import count_text
-from tpuctl.cli.job.details import job_document, show_jobs
-from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes
+from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
-from tpuctl.operations.jobs import queries, supervision
-from tpuctl.operations.jobs.queries import ENDED_SHOWN
 
 app = Noun("Run programs on every worker of a slice.")
 
@@ -24,11 +20,15 @@ app.verb_in("init", "job.templates:init")
 def list_jobs(
     runtime: Runtime,
     everything: Annotated[
-        bool, typer.Option("--all", help=f"Also jobs that ended before the last {ENDED_SHOWN}.")
+        bool, typer.Option("--all", help="Also jobs that ended long ago.")
     ] = False,
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only jobs in this state; may be repeated."),
+        typer.Option(
+            metavar="STATE",
+            help="Only jobs in this state; may be repeated.",
+            autocompletion=completed_by("job state"),
+        ),
     ] = None,
     owner: Annotated[
         str | None, typer.Option(metavar="WHO", help="Only jobs of USER@HOST, or of USER.")
@@ -40,12 +40,17 @@ def list_jobs(
 
     stderr says how many are left out; -o json, yaml and name list all.
     """
+    from tpuctl.cli.job.details import known_name, show_jobs
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import queries, supervision
+
     queries.choose_jobs([], state or (), owner)
     if runtime.has_no_local_state():
         show_jobs(runtime.output, [])
         return
 
     every = job_notices.result_of(runtime, queries.list_jobs(runtime))
+    runtime.remember("job", map(known_name, every))
     jobs = queries.choose_jobs(every, state or (), owner)
     shown = queries.recent_jobs(jobs) if runtime.output.is_table and not everything else jobs
     show_jobs(runtime.output, shown, title=f"jobs of {runtime.context.name}")
@@ -65,7 +70,9 @@ def describe(runtime: Runtime, name: JobName) -> None:
     Why it waits or what it does next, its attempts, the worker that failed first, its cost.
     """
     from tpuctl.cli.job import describe_view
-    from tpuctl.cli.shell import detail_view
+    from tpuctl.cli.job.details import job_document
+    from tpuctl.cli.shell import detail_view, job_notices
+    from tpuctl.operations.jobs import queries, supervision
     from tpuctl.operations.metrics import explain
 
     details = job_notices.result_of(runtime, queries.load_details(runtime, name))
@@ -92,6 +99,9 @@ def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
 
     Its slices are gone then. The command fails when the job failed.
     """
+    from tpuctl.cli.job.details import show_jobs
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import queries, supervision
 
     job = queries.find_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
@@ -104,7 +114,12 @@ def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
 def cancel(
     runtime: Runtime,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="The jobs: their ids, or their names.")
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="The jobs: their ids, or their names.",
+            autocompletion=completed_by("job"),
+        ),
     ],
 ) -> None:
     """End jobs, and delete their own slices.
@@ -112,7 +127,9 @@ def cancel(
     Programs get SIGTERM first.
     """
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change
+    from tpuctl.cli.job.details import show_jobs
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import change, supervision
 
     submit.refuse_other_project(runtime)
     result = job_notices.result_of(runtime, change.cancel(runtime, names))
@@ -125,7 +142,12 @@ def cancel(
 def delete(
     runtime: Runtime,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="The jobs: their ids, or their names.")
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="The jobs: their ids, or their names.",
+            autocompletion=completed_by("job"),
+        ),
     ],
     yes: Yes = False,
 ) -> None:
@@ -156,7 +178,9 @@ def retry(runtime: Runtime, name: JobName) -> None:
     A supervisor is started when none runs.
     """
     from tpuctl.cli.job import submit
-    from tpuctl.operations.jobs import change
+    from tpuctl.cli.job.details import show_jobs
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import change, supervision
 
     submit.refuse_other_project(runtime)
     job = job_notices.result_of(runtime, change.retry(runtime, name))

@@ -9,7 +9,7 @@ import typer
 
 from tpuctl.cli.job.log_output import print_lines
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.options import JobName
+from tpuctl.cli.shell.options import JobName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
 
@@ -19,7 +19,12 @@ def logs(
     name: JobName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
     worker: Annotated[
-        str | None, typer.Option(metavar="IDS", help="Only these: 0, 1,4,6 or 1-3.")
+        str | None,
+        typer.Option(
+            metavar="IDS",
+            help="Only these: 0, 1,4,6 or 1-3.",
+            autocompletion=completed_by("worker"),
+        ),
     ] = None,
     attempt: Annotated[int | None, typer.Option(metavar="N", help="Only this attempt.")] = None,
     since: Annotated[

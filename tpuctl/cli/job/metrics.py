@@ -6,7 +6,7 @@ import typer
 
 from tpuctl.cli.shell import metric_view
 from tpuctl.cli.shell.metric_view import Metric, MetricSource, Plot, Since, Source
-from tpuctl.cli.shell.options import JobName
+from tpuctl.cli.shell.options import JobName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.metrics.exporters import metric_plot
 from tpuctl.metrics.samples import choose
@@ -19,7 +19,12 @@ def metrics(
     name: JobName,
     since: Since = None,
     worker: Annotated[
-        str | None, typer.Option(metavar="IDS", help="0, 1,4,6 or 1-3; default: all.")
+        str | None,
+        typer.Option(
+            metavar="IDS",
+            help="0, 1,4,6 or 1-3; default: all.",
+            autocompletion=completed_by("worker"),
+        ),
     ] = None,
     metric: Metric = None,
     plot: Plot = None,

@@ -9,6 +9,7 @@ import typer
 
 from tpuctl.cli.job.details import show_jobs
 from tpuctl.cli.shell import job_notices
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
 from tpuctl.errors import UsageError
@@ -31,7 +32,11 @@ def submit(
     file: File,
     node: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Run on this slice, and never tear it down."),
+        typer.Option(
+            metavar="NAME",
+            help="Run on this slice, and never tear it down.",
+            autocompletion=completed_by("node"),
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Then follow its log.")] = False,
     foreground: Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import templates
@@ -25,7 +26,12 @@ def list_templates(runtime: Runtime) -> None:
 def init(
     runtime: Runtime,
     template: Annotated[
-        str, typer.Argument(metavar="[TEMPLATE]", help="What `tpuctl job templates` lists.")
+        str,
+        typer.Argument(
+            metavar="[TEMPLATE]",
+            help="What `tpuctl job templates` lists.",
+            autocompletion=completed_by("template"),
+        ),
     ] = FIRST,
     directory: Annotated[
         Path | None,

@@ -7,7 +7,7 @@ import typer
 from tpuctl.cli.node import exec as node_exec
 from tpuctl.cli.node import ssh as node_ssh
 from tpuctl.cli.node.exec import Argv, Group, Limit, Line, OnlyFailed, OutputDirectory, WorkerIds
-from tpuctl.cli.shell.options import JobName
+from tpuctl.cli.shell.options import JobName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.workers import targets
 from tpuctl.operations.workers.targets import CommandTarget
@@ -40,7 +40,12 @@ def ssh(
     runtime: Runtime,
     name: JobName,
     argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
-    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker of the job.")] = "0",
+    worker: Annotated[
+        str,
+        typer.Option(
+            metavar="ID", help="Which worker of the job.", autocompletion=completed_by("worker")
+        ),
+    ] = "0",
 ) -> None:
     """Log in to a worker of a job.
 

@@ -7,6 +7,7 @@ import typer
 
 from tpuctl import catalog
 from tpuctl.byte_size import size_text
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
@@ -36,7 +37,14 @@ COLLECTIVES: Columns[BenchRow] = {
 def bench(
     runtime: Runtime,
     accelerator_type: Annotated[
-        str, typer.Option("--accelerator-type", "-t", metavar="TYPE", help="The slice to imitate.")
+        str,
+        typer.Option(
+            "--accelerator-type",
+            "-t",
+            metavar="TYPE",
+            help="The slice to imitate.",
+            autocompletion=completed_by("type"),
+        ),
     ] = catalog.default_type("bench"),
     limit: Annotated[
         str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")

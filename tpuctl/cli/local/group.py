@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tpuctl.cli.shell.options import Noun, Yes
+from tpuctl.cli.shell.options import Noun, Yes, completed_by
 from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import DEFAULT_CONTEXT
@@ -21,7 +21,15 @@ from tpuctl.operations.local import local_cloud, network
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Which local cloud.")]
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="Which local cloud.",
+        autocompletion=completed_by("local cloud"),
+    ),
+]
 STATUS_COLUMNS: dict[str, Any] = {
     **{
         key: methodcaller("get", key)
@@ -50,6 +58,7 @@ def up(
             metavar="SCENARIO",
             help="YAML file of capacity, delays and spot life; or plenty, new-project, stockout, "
             "spot-storm.",
+            autocompletion=completed_by("scenario"),
         ),
     ] = None,
     port: Annotated[
@@ -215,7 +224,7 @@ def shell(
 @app.verb("preempt")
 def preempt(
     runtime: Runtime,
-    node: Annotated[str, typer.Argument(metavar="NODE")],
+    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=completed_by("node"))],
     notice: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Warn first, such as 20s; default: drawn by chance."),

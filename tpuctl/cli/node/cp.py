@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.copy_progress import show_copy
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted, reach_workers
@@ -45,11 +46,19 @@ def copy(
     runtime: Runtime,
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="SRC... DST", help="NAME:PATH on one side, local on the other."),
+        typer.Argument(
+            metavar="SRC... DST",
+            help="NAME:PATH on one side, local on the other.",
+            autocompletion=completed_by("copy path"),
+        ),
     ],
     worker: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: to all, from 0."),
+        typer.Option(
+            metavar="IDS",
+            help="all, 0, 1,4,6 or 1-3; default: to all, from 0.",
+            autocompletion=completed_by("worker"),
+        ),
     ] = None,
     recursive: Annotated[
         bool, typer.Option("--recurse", "-r", help="Directories with all that is in them.")

@@ -11,7 +11,7 @@ import typer
 from tpuctl.cli.node.exec_output import FileSink, GroupedSink, LabelledSink, MemorySink
 from tpuctl.cli.node.exec_results import RESULTS, report_results
 from tpuctl.cli.node.ssh import SHELL_LINE
-from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.options import NodeName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
@@ -27,7 +27,12 @@ Line = Annotated[
     typer.Option("--command", metavar="LINE", help="A line for the login shell, as gcloud has it."),
 ]
 WorkerIds = Annotated[
-    str | None, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+    str | None,
+    typer.Option(
+        metavar="IDS",
+        help="all, 0, 1,4,6 or 1-3; default: all.",
+        autocompletion=completed_by("worker"),
+    ),
 ]
 OnlyFailed = Annotated[
     bool, typer.Option("--only-failed", help="The workers that failed in the last exec.")

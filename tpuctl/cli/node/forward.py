@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.options import NodeName, completed_by
 from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import accessible_node
@@ -26,7 +26,9 @@ def forward(
         list[str],
         typer.Argument(metavar="[LOCAL:]REMOTE...", help="Such as 8888, 9000:8888 or 0:8888."),
     ],
-    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    worker: Annotated[
+        str, typer.Option(metavar="ID", help="Which worker.", autocompletion=completed_by("worker"))
+    ] = "0",
 ) -> None:
     """Forward ports of this machine to a worker.
 

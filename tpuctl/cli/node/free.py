@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.shell.options import NodeName, Yes
+from tpuctl.cli.shell.options import NodeName, Yes, completed_by
 from tpuctl.cli.shell.output import Moment, age, attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
@@ -25,7 +25,12 @@ def free(
     runtime: Runtime,
     name: NodeName,
     worker: Annotated[
-        str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+        str,
+        typer.Option(
+            metavar="IDS",
+            help="all, 0, 1,4,6 or 1-3; default: all.",
+            autocompletion=completed_by("worker"),
+        ),
     ] = ALL,
     yes: Yes = False,
 ) -> None:

@@ -5,18 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.node.details import NODES, print_node, usd_per_hour
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import NodeName, Noun, NoWait, Timeout, Yes
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
-from tpuctl.cli.shell.progress_display import show_spinner, show_states
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.models.slice_options import check_labels
-from tpuctl.operations.slices import lifecycle, quota_advice
-from tpuctl.operations.slices.flex_start import with_flex_start
-from tpuctl.operations.slices.wait import Patience
 
 app = Noun("Create, use and delete nodes (TPU slices).")
 
@@ -29,6 +24,11 @@ def create(
     timeout: Timeout = None,
 ) -> None:
     """Create a node and wait until it is READY."""
+    from tpuctl.cli.node.details import NODES
+    from tpuctl.cli.shell.progress_display import show_spinner
+    from tpuctl.operations.slices import lifecycle, quota_advice
+    from tpuctl.operations.slices.wait import Patience
+
     spec = slices.slice_spec(runtime, name)
     quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
@@ -54,10 +54,16 @@ def list_nodes(runtime: Runtime) -> None:
 
     All zones are listed; --zone chooses one.
     """
+    from tpuctl.cli.node.details import NODES
+    from tpuctl.operations.slices.flex_start import with_flex_start
+
     if runtime.has_no_local_state():
         runtime.output.items([], NODES)
         return
     nodes, unreachable = runtime.tpu.list_nodes(runtime.listing_zone)
+    if runtime.listing_zone == "-" and not unreachable:
+        rows = ((node.name, f"{node.zone} {node.state}", node.worker_count) for node in nodes)
+        runtime.remember("node", rows)
     nodes = with_flex_start(runtime.tpu, nodes)
     title = f"nodes of {runtime.context.name}"
     runtime.output.items(sorted(nodes, key=lambda n: (n.zone, n.name)), NODES, title=title)
@@ -71,6 +77,10 @@ def describe(runtime: Runtime, name: NodeName) -> None:
 
     Its workers, its health, announced maintenance, and how its startup script ended.
     """
+    from tpuctl.cli.node.details import print_node
+    from tpuctl.operations.slices import lifecycle
+    from tpuctl.operations.slices.flex_start import with_flex_start
+
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name, read=runtime.tpu.describe_node)
     (node,) = with_flex_start(runtime.tpu, [node])
     print_node(runtime.output, node, lifecycle.startup_outcomes(runtime.tpu, node))
@@ -90,6 +100,11 @@ def delete(
 
     A queued resource without its node is suspended, and a suspended one holds quota.
     """
+    from tpuctl.cli.node.details import usd_per_hour
+    from tpuctl.operations.slices import lifecycle
+    from tpuctl.operations.slices.flex_start import with_flex_start
+    from tpuctl.operations.slices.wait import Patience
+
     planned = lifecycle.plan_deletion(runtime.tpu, runtime.context.zone, name, node_only=node_only)
     owner = f" and queued resource {planned.request!r}" if planned.request else ""
     others = "".join(f" and node {other!r}" for other in planned.others)
@@ -108,12 +123,16 @@ def delete(
 @app.verb("start")
 def start(runtime: Runtime, name: NodeName, no_wait: NoWait = False) -> None:
     """Start a stopped node (of one worker)."""
+    from tpuctl.operations.slices import lifecycle
+
     _start_or_stop(runtime, name, lifecycle.start, "starting", no_wait=no_wait)
 
 
 @app.verb("stop")
 def stop(runtime: Runtime, name: NodeName, no_wait: NoWait = False) -> None:
     """Stop a node (of one worker): its disk stays, the price ends."""
+    from tpuctl.operations.slices import lifecycle
+
     _start_or_stop(runtime, name, lifecycle.stop, "stopping", no_wait=no_wait)
 
 
@@ -130,6 +149,11 @@ def update(
     ] = None,
 ) -> None:
     """Change the description, labels or metadata of a READY node."""
+    from tpuctl.cli.node.details import NODES
+    from tpuctl.operations.slices import lifecycle
+    from tpuctl.operations.slices.flex_start import with_flex_start
+    from tpuctl.operations.slices.wait import Patience
+
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     changes: dict[str, Any] = {}
     if description is not None:
@@ -148,6 +172,12 @@ def update(
 @app.verb("wait")
 def wait(runtime: Runtime, name: NodeName, timeout: Timeout = None) -> None:
     """Wait until a node is READY."""
+    from tpuctl.cli.node.details import NODES
+    from tpuctl.cli.shell.progress_display import show_states
+    from tpuctl.operations.slices import lifecycle
+    from tpuctl.operations.slices.flex_start import with_flex_start
+    from tpuctl.operations.slices.wait import Patience
+
     patience = Patience(timeout, runtime.sleep)
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     (node,) = with_flex_start(runtime.tpu, [node])
@@ -158,6 +188,11 @@ def wait(runtime: Runtime, name: NodeName, timeout: Timeout = None) -> None:
 
 
 def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wait: bool) -> None:
+    from tpuctl.cli.node.details import NODES
+    from tpuctl.cli.shell.progress_display import show_spinner
+    from tpuctl.operations.slices import lifecycle
+    from tpuctl.operations.slices.wait import Patience
+
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     done = turn(runtime.tpu, runtime.context.zone, name)
     if doing == "starting":

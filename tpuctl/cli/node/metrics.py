@@ -6,7 +6,7 @@ import typer
 
 from tpuctl.cli.shell import metric_view
 from tpuctl.cli.shell.metric_view import Metric, MetricSource, Plot, Since, Source
-from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.options import NodeName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
 from tpuctl.errors import PartialFailureError, TpuctlError, TransientError
@@ -24,7 +24,12 @@ def metrics(
     name: NodeName,
     since: Since = None,
     worker: Annotated[
-        str, typer.Option(metavar="IDS", help="all, 0, 1,4,6 or 1-3; default: all.")
+        str,
+        typer.Option(
+            metavar="IDS",
+            help="all, 0, 1,4,6 or 1-3; default: all.",
+            autocompletion=completed_by("worker"),
+        ),
     ] = ALL,
     metric: Metric = None,
     plot: Plot = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.byte_streams import worker_output_writer
-from tpuctl.cli.shell.options import NodeName
+from tpuctl.cli.shell.options import NodeName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.worker_access import (
     CHECK_WORKERS_HINT,
@@ -25,7 +25,9 @@ def ssh(
     runtime: Runtime,
     name: NodeName,
     argv: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG]...]")] = None,
-    worker: Annotated[str, typer.Option(metavar="ID", help="Which worker.")] = "0",
+    worker: Annotated[
+        str, typer.Option(metavar="ID", help="Which worker.", autocompletion=completed_by("worker"))
+    ] = "0",
 ) -> None:
     """Log in to a worker, or run a command there.
 

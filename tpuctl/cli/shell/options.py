@@ -57,16 +57,54 @@ def rows_of(flags: type) -> tuple[Row, ...]:
     )
 
 
+def completed_by(source: str) -> Callable[..., list[tuple[str, str] | str]]:
+    """What Typer asks for the values of a parameter: a source of `operations.completion`."""
+
+    def complete(
+        ctx: typer.Context, _args: list[str], incomplete: str
+    ) -> list[tuple[str, str] | str]:
+        from tpuctl.operations.completion.choices import TypedLine, choices
+
+        runtime = ctx.find_root().obj
+        line = TypedLine(
+            home=runtime.home,
+            environ=runtime.environ,
+            context_flag=runtime.shared.context,
+            zone=runtime.shared.zone,
+            accelerator_type=ctx.params.get("accelerator_type")
+            or runtime.slice_flags.accelerator_type,
+            arguments=ctx.params,
+            unnamed=ctx.args,
+        )
+        found = choices(source, line, incomplete)
+        return [(each.name, each.about) if each.about else each.name for each in found]
+
+    return complete
+
+
+def complete_format(_ctx: typer.Context, _args: list[str], _incomplete: str) -> list[str]:
+    """The formats of results."""
+    return list(Format)
+
+
 @dataclass
 class Shared:
     """The values of the shared options; the last one given wins."""
 
     output: str = option(
-        "table, wide, json, yaml, name, csv or tsv.", "-o", metavar="FORMAT", default=Format.TABLE
+        "table, wide, json, yaml, name, csv or tsv.",
+        "-o",
+        metavar="FORMAT",
+        default=Format.TABLE,
+        autocompletion=complete_format,
     )
-    context: str | None = option("Context to use.", "-c", metavar="NAME")
+    context: str | None = option(
+        "Context to use.", "-c", metavar="NAME", autocompletion=completed_by("context")
+    )
     project: str | None = option("Project, instead of the context's.", metavar="ID")
-    zone: str | None = option("Zone, instead of the context's.", metavar="ZONE")
+    zone: str | None = option(
+        "Zone, instead of the context's.", metavar="ZONE", autocompletion=completed_by("zone")
+    )
     no_headers: bool = flag("Leave out the line of headings.")
     quiet: bool = flag("No progress, only results.", "-q")
     debug: bool = flag("Show the traceback of an error.")
@@ -76,10 +114,14 @@ TABLE = rows_of(Shared)
 JobName = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="The job: its id, or its name (the open one, else the newest)."
+        metavar="NAME",
+        help="The job: its id, or its name (the open one, else the newest).",
+        autocompletion=completed_by("job"),
     ),
 ]
-NodeName = Annotated[str, typer.Argument(metavar="NAME", help="The node.")]
+NodeName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The node.", autocompletion=completed_by("node"))
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return when the request is accepted.")]
 Timeout = Annotated[
     float | None,
@@ -177,7 +219,13 @@ class Noun(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the verb. Raises UsageError for the verb of another tool, with the one of tpuctl."""
-        if args and args[0] not in self.commands and (verb := verb_for(args[0], self.commands)):
+        is_typed = not ctx.resilient_parsing
+        if (
+            is_typed
+            and args
+            and args[0] not in self.commands
+            and (verb := verb_for(args[0], self.commands))
+        ):
             raise UsageError(
                 f"{ctx.command_path} has no verb {args[0]!r}",
                 hint=f"run: {' '.join((ctx.command_path, verb, *args[1:]))}",

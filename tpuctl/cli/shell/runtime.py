@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -162,6 +162,19 @@ class Runtime:
     def listing_zone(self) -> str:
         """The zone of lists: `-`, every zone, unless --zone is given."""
         return self.shared.zone or "-"
+
+    def remember(self, kind: str, rows: Iterable[tuple[str, str, int]], place: str = "") -> None:
+        """Keep the names that a whole list shows, for the completion of words.
+
+        A row is a name, a few words about it and the number of its workers.
+        """
+        if self.shared.project or self.environ.get("TPUCTL_PROJECT"):
+            return  # of another project than the context's
+        from tpuctl.operations.completion import name_cache
+
+        known = (name_cache.KnownName(*row) for row in rows)
+        key = name_cache.list_key(kind, place)
+        name_cache.write_list(self.home, self.context.name, key, known, self.now())
 
     def has_no_local_state(self) -> bool:
         """Whether the context is a local cloud that was never started; says so if it is."""

@@ -6,15 +6,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cli.shell.options import Row, Verb, flag, option, rows_of
+from tpuctl.cli.shell.options import Row, Verb, completed_by, flag, option, rows_of
 from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
 from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.models import option_rules
 from tpuctl.models.node import Node, NodeSpec
 from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, defaults_text
-from tpuctl.operations.slices import cost
-from tpuctl.operations.slices.specs import node_spec
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
@@ -24,10 +22,28 @@ if TYPE_CHECKING:
 class SliceFlags:
     """The options of a slice, by the names of their values."""
 
-    accelerator_type: str = option("Such as v5litepod-16.", "-t", metavar="TYPE", default="")
-    generation: str | None = option("Such as V5LITE_POD.", long="--type", metavar="GENERATION")
-    topology: str | None = option("With --type, such as 4x4.", metavar="TOPOLOGY")
-    runtime_version: str = option("Chosen by the type when absent.", metavar="VERSION", default="")
+    accelerator_type: str = option(
+        "Such as v5litepod-16.",
+        "-t",
+        metavar="TYPE",
+        default="",
+        autocompletion=completed_by("type"),
+    )
+    generation: str | None = option(
+        "Such as V5LITE_POD.",
+        long="--type",
+        metavar="GENERATION",
+        autocompletion=completed_by("gcloud type"),
+    )
+    topology: str | None = option(
+        "With --type, such as 4x4.", metavar="TOPOLOGY", autocompletion=completed_by("topology")
+    )
+    runtime_version: str = option(
+        "Chosen by the type when absent.",
+        metavar="VERSION",
+        default="",
+        autocompletion=completed_by("runtime version"),
+    )
     spot: bool = flag("Cheaper, and may be taken away.")
     reserved: bool = flag("From a reservation, whichever has room.")
     reservation: str | None = option("From this reservation.", metavar="NAME")
@@ -119,6 +135,7 @@ class WorkerVerb(Verb):
             {
                 "metavar": "HOW",
                 "help": "direct, internal, iap, socks5://… or jump://…, as context.",
+                "autocompletion": completed_by("dialer"),
             },
         ),
     )
@@ -129,6 +146,8 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
 
     Raises UsageError, NotFoundError, LocalIOError.
     """
+    from tpuctl.operations.slices.specs import node_spec
+
     flags = runtime.slice_flags
     option_rules.check_options(flags.given)
     typed = {key: value for key, value in vars(flags).items() if key in SLICE_FIELDS}
@@ -154,6 +173,8 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
 
 def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
     """Print what `count` such slices cost together in an hour, and what the context decided."""
+    from tpuctl.operations.slices import cost
+
     price = cost.hourly_price(spec.accelerator_type, spec.zone, spec.provisioning)
     times = f"{count} x " if count > 1 else ""
     what = f"{times}{spec.accelerator_type} {spec.provisioning} in {spec.zone}"
@@ -177,6 +198,8 @@ def note_possible_request(runtime: "Runtime", what: str, look: str) -> Iterator[
 
 def add_interrupt_note(runtime: "Runtime", spec: NodeSpec | Node, end: str = "delete") -> None:
     """Say on an interrupt that the node goes on, its price, how to wait for it and to end it."""
+    from tpuctl.operations.slices import cost
+
     usd = cost.usd_per_hour(spec.accelerator_type, spec.zone, spec.provisioning)
     price = f" at {Usd(usd)} USD/h when READY" if usd is not None else ""
     verbs = [f"tpuctl node {verb} {spec.name} --zone {spec.zone}" for verb in ("wait", end)]

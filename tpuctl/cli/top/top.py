@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import DOCUMENT, TABLE, WorkerRow, worker_rows
 from tpuctl.metrics.findings.observation import Finding
@@ -17,7 +18,12 @@ from tpuctl.operations.metrics.slice_watch import SliceWatch, watch
 def top(
     runtime: Runtime,
     name: Annotated[
-        str | None, typer.Argument(metavar="[JOB|NODE]", help="Only this job or node.")
+        str | None,
+        typer.Argument(
+            metavar="[JOB|NODE]",
+            help="Only this job or node.",
+            autocompletion=completed_by("job or node"),
+        ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
 ) -> None:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tpuctl.api.control import ControlApi
 from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Context
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import (
@@ -30,6 +29,9 @@ from tpuctl.errors import (
     class_by_exit_code,
 )
 from tpuctl.models.node import Node
+
+if TYPE_CHECKING:
+    from tpuctl.api.control import ControlApi
 
 MARKER = "localsim.json"
 START_S = 30.0
@@ -178,14 +180,16 @@ def _context_of(line: Mapping[str, Any]) -> Context:
     )
 
 
-def control_api(line: Mapping[str, Any]) -> ControlApi:
+def control_api(line: Mapping[str, Any]) -> "ControlApi":
     """The control port of a running simulator."""
+    from tpuctl.api.control import ControlApi  # whose http.client takes a while to load
+
     token = Path(line["state_dir"], "control.token").read_text("ascii")
     return ControlApi(line["control"], token)
 
 
 def preempt(
-    control: ControlApi, node: str, zone: str, notice_s: float | None, find: FindNode | None
+    control: "ControlApi", node: str, zone: str, notice_s: float | None, find: FindNode | None
 ) -> tuple[str, float]:
     """Preempt a node in the zone, else in the one where `find` finds it.
 
@@ -262,7 +266,7 @@ def stop(home: Path, name: str, *, delete_state: bool) -> bool:
     return ended
 
 
-def reset(home: Path, name: str, control: ControlApi) -> None:
+def reset(home: Path, name: str, control: "ControlApi") -> None:
     """Delete every node, request, job and object of a running local cloud."""
     from tpuctl.jobs.local import open_jobs
 
