@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.job.log_output import print_lines
-from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import JobName, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job_log import ALL_LINES, LogFilter, LogLine
@@ -42,6 +40,8 @@ def logs(
     Lines that several workers print at about the same time are shown once: [0-3] text.
     """
     from tpuctl.cli.job.follow import follow_until_ended
+    from tpuctl.cli.job.log_output import print_lines
+    from tpuctl.cli.shell import job_notices
     from tpuctl.operations.jobs import logs as job_logs
     from tpuctl.operations.jobs import queries, supervision
     from tpuctl.operations.jobs.bounded_pattern import compile_pattern
