@@ -2,18 +2,18 @@
 
 from dataclasses import asdict, fields, replace
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tpuctl import config
 from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.output import entries
-from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
-from tpuctl.operations.audit import preflight
+from tpuctl.operations.audit import contexts, preflight
 from tpuctl.operations.completion import name_cache
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.slices.specs import check_name
@@ -23,6 +23,30 @@ app = Noun("Projects, zones and credentials to work with.")
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The context.", autocompletion=completed_by("context"))
 ]
+ConfiguredName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The context.", autocompletion=completed_by("configured context")
+    ),
+]
+OptionalName = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="The context.", autocompletion=completed_by("context")),
+]
+BUCKET_HELP = "Bucket for jobs and data."
+CREDENTIALS_HELP = "application-default, or a key file."
+DIALER_HELP = "direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT]."
+NETWORK_HELP = "VPC network of new slices."
+SUBNETWORK_HELP = "VPC subnetwork of new slices."
+INTERNAL_HELP = "New slices have no external addresses."
+SERVICE_ACCOUNT_HELP = "Who the workers of new slices are on Google Cloud."
+CHECK_COLUMNS: dict[str, Any] = {
+    "check": lambda each: each.name,
+    "state": lambda each: "ok" if each.error is None else "FAILED",
+    "error": lambda each: each.error and str(each.error),
+    "fix": lambda each: each.fix if each.error else None,
+}
+"""Keys and order are public."""
 COLUMNS = {key: itemgetter(key) for key in ("name", "current", "project", "zone", "bucket")}
 SETTING_COLUMNS = entries("setting", "value", "source")
 
@@ -52,7 +76,7 @@ def use(runtime: Runtime, name: Name) -> None:
         *runtime.config.contexts,
     }
     if name not in known:
-        raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
+        raise unknown_context_error(name, runtime.config)
     config.change(runtime.home, lambda found: replace(found, current=name))
     runtime.output.note(f"commands use context {name!r} now")
 
@@ -61,34 +85,30 @@ def use(runtime: Runtime, name: Name) -> None:
 def create(
     runtime: Runtime,
     name: Name,
-    bucket: Annotated[str, typer.Option(metavar="NAME", help="Bucket for jobs and data.")],
+    bucket: Annotated[str, typer.Option(metavar="NAME", help=BUCKET_HELP)],
     credentials: Annotated[
         str,
-        typer.Option(metavar="SOURCE", help="application-default, or a key file."),
+        typer.Option(metavar="SOURCE", help=CREDENTIALS_HELP),
     ] = config.APPLICATION_DEFAULT,
     dialer: Annotated[
         str,
         typer.Option(
             metavar="HOW",
-            help="direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT].",
+            help=DIALER_HELP,
             autocompletion=completed_by("dialer"),
         ),
     ] = "direct",
     tpu_endpoint: Annotated[str, typer.Option(metavar="HOST:PORT")] = config.GOOGLE_TPU,
     tpu_rest_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_TPU_REST,
     storage_endpoint: Annotated[str, typer.Option(metavar="URL")] = config.GOOGLE_STORAGE,
-    network: Annotated[
-        str | None, typer.Option(metavar="NETWORK", help="VPC network of new slices.")
-    ] = None,
+    network: Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK_HELP)] = None,
     subnetwork: Annotated[
-        str | None, typer.Option(metavar="SUBNETWORK", help="VPC subnetwork of new slices.")
+        str | None, typer.Option(metavar="SUBNETWORK", help=SUBNETWORK_HELP)
     ] = None,
-    internal_ips: Annotated[
-        bool, typer.Option("--internal-ips", help="New slices have no external addresses.")
-    ] = False,
+    internal_ips: Annotated[bool, typer.Option("--internal-ips", help=INTERNAL_HELP)] = False,
     service_account: Annotated[
         str | None,
-        typer.Option(metavar="EMAIL", help="Who the workers of new slices are on Google Cloud."),
+        typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP),
     ] = None,
 ) -> None:
     """Check a project, zone and bucket, and keep them.
@@ -118,10 +138,8 @@ def create(
         internal_ips=internal_ips,
         service_account=service_account,
     )
-    preflight.require_valid(context)
-    config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
-    config.refuse_plaintext_endpoint(context)
-    _require_working(runtime, context)
+    _require_allowed(runtime, context)
+    _require_working(runtime, context, "was not made")
     config.change(runtime.home, lambda found: _with_context(found, context))
     runtime.output.note(f"context {name!r} is created; to use it, run: tpuctl context use {name}")
 
@@ -137,6 +155,89 @@ def delete(runtime: Runtime, name: Name) -> None:
     config.change(runtime.home, lambda found: _without_context(found, name))
     name_cache.remove_lists(runtime.home, name)
     runtime.output.note(f"context {name!r} is deleted")
+
+
+@app.verb("check")
+def check(runtime: Runtime, name: OptionalName = None) -> None:
+    """Check that a context works, as `create` does.
+
+    Without a name it checks the context in use. It fails as the first check that failed.
+    """
+    runtime.shared.context = name or runtime.shared.context
+    checks = list(preflight.run_checks(runtime.context))
+    runtime.output.items(checks, CHECK_COLUMNS)
+    for each in checks:
+        if each.error is not None:
+            raise type(each.error)(
+                f"context {runtime.context.name!r} does not work: {each.name}: {each.error}",
+                hint=each.error.hint if each.is_explained else f"run: {each.fix}",
+            )
+
+
+@app.verb("edit")
+def edit(
+    runtime: Runtime,
+    name: ConfiguredName,
+    bucket: Annotated[str | None, typer.Option(metavar="NAME", help=BUCKET_HELP)] = None,
+    credentials: Annotated[
+        str | None, typer.Option(metavar="SOURCE", help=CREDENTIALS_HELP)
+    ] = None,
+    dialer: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help=DIALER_HELP, autocompletion=completed_by("dialer")),
+    ] = None,
+    tpu_endpoint: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
+    tpu_rest_endpoint: Annotated[str | None, typer.Option(metavar="URL")] = None,
+    storage_endpoint: Annotated[str | None, typer.Option(metavar="URL")] = None,
+    network: Annotated[str | None, typer.Option(metavar="NETWORK", help=NETWORK_HELP)] = None,
+    subnetwork: Annotated[
+        str | None, typer.Option(metavar="SUBNETWORK", help=SUBNETWORK_HELP)
+    ] = None,
+    internal_ips: Annotated[
+        bool | None, typer.Option("--internal-ips/--no-internal-ips", help=INTERNAL_HELP)
+    ] = None,
+    service_account: Annotated[
+        str | None, typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP)
+    ] = None,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Keep it although it may not work.")
+    ] = False,
+) -> None:
+    """Change settings of a context.
+
+    --project and --zone are settings too. An empty value removes one that may be absent. The
+    context is checked as `create` does before it is kept.
+    """
+    given = {
+        "project": runtime.shared.project, "zone": runtime.shared.zone,
+        "bucket": bucket and bucket.removeprefix("gs://").rstrip("/"), "credentials": credentials,
+        "dialer": dialer, "tpu_endpoint": tpu_endpoint, "tpu_rest_endpoint": tpu_rest_endpoint,
+        "storage_endpoint": storage_endpoint, "network": network, "subnetwork": subnetwork,
+        "internal_ips": internal_ips, "service_account": service_account,
+    }  # fmt: skip
+    changes = contexts.checked_changes(given)
+    context = replace(contexts.configured(runtime.home, runtime.config, name), **changes)
+    _require_allowed(runtime, context)
+    if not no_check:
+        _require_working(runtime, context, "was not changed")
+    config.change(runtime.home, lambda found: contexts.with_changes(found, name, changes))
+    name_cache.remove_lists(runtime.home, name)
+    runtime.output.note(f"context {name!r} is changed: {', '.join(sorted(changes))}")
+
+
+@app.verb("rename")
+def rename(
+    runtime: Runtime,
+    name: ConfiguredName,
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="What it is called then.")],
+) -> None:
+    """Give a context another name.
+
+    Its jobs stay where they are. A supervisor of it must be stopped first.
+    """
+    check_name(new_name)
+    contexts.rename_context(runtime.home, runtime.config, name, new_name)
+    runtime.output.note(f"context {name!r} is called {new_name!r} now")
 
 
 @app.verb("show")
@@ -187,13 +288,20 @@ def _override_sources(runtime: Runtime) -> dict[str, str]:
     return sources
 
 
-def _require_working(runtime: Runtime, context: Context) -> None:
+def _require_allowed(runtime: Runtime, context: Context) -> None:
+    """Raises UsageError, RefusedError for a context that no cloud can have, or that is not safe."""
+    preflight.require_valid(context)
+    config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
+    config.refuse_plaintext_endpoint(context)
+
+
+def _require_working(runtime: Runtime, context: Context, outcome: str) -> None:
     failed = None
     for check in preflight.run_checks(context):
         runtime.output.note(f"{'ok    ' if check.error is None else 'FAILED'} {check.name}")
         failed = failed or (check if check.error else None)
     if failed and failed.error:
         raise type(failed.error)(
-            f"context {context.name!r} was not made: {failed.name}: {failed.error}",
+            f"context {context.name!r} {outcome}: {failed.name}: {failed.error}",
             hint=failed.error.hint if failed.is_explained else f"run: {failed.fix}",
         )

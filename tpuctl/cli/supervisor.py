@@ -1,4 +1,4 @@
-"""`tpuctl supervisor run`: look after the jobs of a context."""
+"""`tpuctl supervisor ...`: who looks after the jobs of a context."""
 
 import asyncio
 import os
@@ -11,10 +11,18 @@ import typer
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Noun
+from tpuctl.cli.shell.output import Usd, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
 
 app = Noun("Look after the jobs of a context.")
 
+COLUMNS = {
+    **attributes("context", "pid"),
+    **moments("since"),
+    **attributes(jobs="job_ids"),
+    "log": lambda found: str(found.log),
+}
+"""Keys and order are public."""
 EXIT_TIMEOUT_S = 3.0
 END_SIGNALS: dict[signal.Signals, tuple[int, type[KeyboardInterrupt]]] = {
     signal.SIGTERM: (TERMINATED, Terminated),
@@ -68,6 +76,47 @@ def run(
         )
     run_until_signal(runtime, supervising)
     warn_of_skipped_owners(runtime, owners)
+
+
+@app.verb("status")
+def status(runtime: Runtime) -> None:
+    """Show this machine's supervisor of the context.
+
+    Its process, since when it runs, the jobs that it looks after, and its log.
+    """
+    from tpuctl.operations.jobs import local_supervisor
+
+    found = local_supervisor.find_supervisor(runtime, runtime.known_context_name)
+    runtime.output.item(found, COLUMNS)
+    if found.pid is None:
+        runtime.output.note(f"no supervisor of context {found.context!r} runs on this machine")
+
+
+@app.verb("stop")
+def stop(runtime: Runtime) -> None:
+    """End this machine's supervisor of the context.
+
+    Its jobs go on without it: they are named, with what they cost.
+    """
+    from tpuctl.operations.jobs import local_supervisor
+    from tpuctl.operations.slices import spending
+
+    found = local_supervisor.find_supervisor(runtime, runtime.known_context_name)
+    if found.pid is None:
+        runtime.output.note(f"no supervisor of context {found.context!r} runs on this machine")
+        return
+    runtime.supervisor_warned = True
+    jobs = local_supervisor.stop_supervisor(runtime, found)
+    runtime.output.note(f"the supervisor of context {found.context!r} ended (process {found.pid})")
+    for job in jobs:
+        usd = spending.usd_per_hour(job) if spending.has_slice(job) else None
+        price = f" at {Usd(usd)} USD/h" if usd is not None else ""
+        runtime.output.note(
+            f"job {job.job_id} is {job.state} and goes on{price}; "
+            f"end it with: tpuctl job cancel {job.job_id}"
+        )
+    if jobs:
+        runtime.output.note("to look after them again: tpuctl supervisor run")
 
 
 def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:

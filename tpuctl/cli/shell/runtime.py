@@ -73,6 +73,17 @@ class Runtime:
         """The name of the context in use, and whether a flag, a variable or the file chose it."""
         return config.context_name(self.shared.context, self.environ, self.config)
 
+    @property
+    def known_context_name(self) -> str:
+        """The name of the context in use, which is looked up and not started. NotFoundError."""
+        from tpuctl.operations.local import local_cloud
+
+        name = self.context_name.value
+        is_known = name in self.config.contexts or name == config.DEFAULT_CONTEXT
+        if not is_known and not local_cloud.exists(self.home, name):
+            raise unknown_context_error(name, self.config)
+        return name
+
     @cached_property
     def context(self) -> Context:
         """The context in use; the local cloud is started when it is needed and not running."""
@@ -218,7 +229,7 @@ class Runtime:
         from tpuctl.operations.local import local_cloud, network
 
         if name != config.DEFAULT_CONTEXT and not local_cloud.exists(self.home, name):
-            raise NotFoundError(f"there is no context {name!r}", hint="run: tpuctl context list")
+            raise unknown_context_error(name, self.config)
         line = local_cloud.endpoint_line(self.home, name)
         if line is None:
             network.require_outside(self.home)
@@ -227,3 +238,12 @@ class Runtime:
             if note := local_cloud.unreadable_note(line):
                 self.output.note(note)
         return local_cloud.context_of(line)
+
+
+def unknown_context_error(name: str, known: Config) -> NotFoundError:
+    """The error for a context that is not there, with those that are spelled like it."""
+    from tpuctl import catalog
+
+    near = catalog.nearest(name, known.contexts)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return NotFoundError(f"there is no context {name!r}", hint=f"{meant}run: tpuctl context list")

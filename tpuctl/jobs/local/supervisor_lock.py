@@ -21,6 +21,7 @@ from tpuctl.file_lock import try_lock
 PROBE_S = 0.2
 """Somebody who only asks whether the lock is taken holds it for much less."""
 KILL_WAIT_S = 2.0
+SUFFIXES = ("lock", "log", "poke", "jobs", "sock")
 POLL_S = 0.02
 
 
@@ -83,6 +84,12 @@ def holder_pid(home: Path, context: str) -> int | None:
         return int(pid) if pid.isdecimal() else None
 
 
+def held_since_s(home: Path, context: str) -> float | None:
+    """When the holder took the lock, in seconds since 1970; None when nobody holds it."""
+    with _open_lock_file(home, context) as file:
+        return os.fstat(file.fileno()).st_mtime if _is_held(file) else None
+
+
 def stop_supervisor(home: Path, context: str, *, patience_s: float = 10.0) -> None:
     """End the supervisor of a context, if one runs here; its jobs go on without it.
 
@@ -96,8 +103,15 @@ def stop_supervisor(home: Path, context: str, *, patience_s: float = 10.0) -> No
 
 def remove_files(home: Path, context: str) -> None:
     """Remove the lock file of a context that is gone, and what its supervisor left."""
-    for suffix in ("lock", "log", "poke", "jobs", "sock"):
+    for suffix in SUFFIXES:
         state_file(home, context, suffix).unlink(missing_ok=True)
+
+
+def rename_files(home: Path, old: str, new: str) -> None:
+    """Give the files of a context to its new name: this machine stays the host of its jobs."""
+    for suffix in SUFFIXES:
+        with suppress(FileNotFoundError):
+            state_file(home, old, suffix).replace(state_file(home, new, suffix))
 
 
 def log_path(home: Path, context: str) -> Path:

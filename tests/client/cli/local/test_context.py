@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tpuctl import file_lock
+from tpuctl import config, file_lock
+from tpuctl.config import Config, Context
+from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.audit import preflight
 
 CREATE = ("context", "create", "lab", "--project", "p", "--zone", "us-west4-a", "--bucket", "b")
@@ -274,3 +276,90 @@ def test_a_process_that_holds_the_contexts_and_stands_still_is_named(tpuctl, mon
         f"hint: end it: kill {os.getpid()}; then run the same command again\n",
     )
     assert tpuctl("context", "use", "local").code == 0
+
+
+def test_check_runs_the_checks_of_create_again(cloud, offline):
+    offline(*local_like(cloud))
+    fine = offline("context", "check", "lab")
+    assert (fine.code, [row[:2] for row in fine.rows]) == (0, [
+        ["credentials", "ok"], ["project and Cloud TPU API", "ok"],
+        ["permission to list nodes", "ok"], ["bucket", "ok"],
+    ])  # fmt: skip
+    assert offline("context", "edit", "lab", "--bucket", "gone", "--no-check").code == 0
+    failed = offline("context", "check", "lab", "-o", "json")
+    assert failed.code == 10
+    assert [row["state"] for row in failed.json] == ["ok", "ok", "ok", "FAILED"]
+    assert failed.json[3]["fix"].startswith("gcloud storage buckets create gs://gone ")
+    assert "context 'lab' does not work: bucket: " in failed.err
+
+
+def test_edit_changes_what_works_and_refuses_what_does_not(cloud, offline):
+    offline(*local_like(cloud))
+    refused = offline("context", "edit", "lab", "--bucket", "gone")
+    assert refused.code == 10
+    assert "error: context 'lab' was not changed: bucket: " in refused.err
+    edit = (
+        "context",
+        "edit",
+        "lab",
+        "--network",
+        "vpc-1",
+        "--internal-ips",
+        "--zone",
+        "us-east5-b",
+    )
+    assert offline(*edit).err.splitlines()[-1] == (
+        "context 'lab' is changed: internal_ips, network, zone"
+    )
+
+    def settings():
+        rows = offline("context", "show", "-c", "lab", "-o", "json").json
+        return {row["setting"]: row["value"] for row in rows}
+
+    shown = settings()
+    assert (shown["bucket"], shown["network"], shown["internal_ips"], shown["zone"]) == (
+        cloud.line["bucket"], "vpc-1", True, "us-east5-b",
+    )  # fmt: skip
+    assert offline("context", "edit", "lab", "--network", "", "--no-internal-ips").code == 0
+    assert (settings()["network"], settings()["internal_ips"]) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (("edit", "lab"), 2, "no setting is given"),
+        (("edit", "lab", "--bucket", ""), 2, "--bucket must not be empty"),
+        (("edit", "lab", "--zone", "us-west9-z"), 2, "unknown zone 'us-west9-z'"),
+        (("edit", "local", "--bucket", "b"), 2, "context 'local' is a local cloud, which decides"),
+        (("edit", "nope", "--bucket", "b"), 10, "there is no context 'nope'"),
+        (("rename", "nope", "new"), 10, "there is no context 'nope'"),
+        (("rename", "lab", "local"), 11, "'local' is a local cloud"),
+        (("rename", "lab", "Lab"), 2, "'Lab' cannot be a name"),
+        (("rename", "local", "new"), 2, "context 'local' is a local cloud, which decides"),
+        (("check", "nope"), 10, "there is no context 'nope'"),
+    ],
+)
+def test_what_cannot_be_changed_is_said(offline, argv, code, message):
+    config.save(offline.home, Config("lab", {"lab": Context("lab", "p", "us-west4-a", "b")}))
+    result = offline("context", *argv)
+    assert (result.code, result.err.splitlines()[0]) == (code, f"error: {message}" + (
+        " its own settings" if message.endswith("decides") else ""
+    ))  # fmt: skip
+
+
+def test_rename_takes_along_what_this_machine_knows(offline):
+    lab = Context("lab", "p", "us-west4-a", "b")
+    config.save(offline.home, Config("lab", {"lab": lab, "old": lab}))
+    host = supervisor_lock.ensure_host_id(offline.home, "lab")
+    taken = offline("context", "rename", "lab", "old")
+    assert (taken.code, taken.err.splitlines()[0]) == (11, "error: context 'old' exists")
+    assert offline("context", "rename", "lab", "team").code == 0
+    rows = offline("context", "list", "-o", "json").json
+    assert [(row["name"], row["current"]) for row in rows] == [
+        ("local", False), ("old", False), ("team", True)
+    ]  # fmt: skip
+    assert supervisor_lock.host_id(offline.home, "team") == host
+    with supervisor_lock.hold(offline.home, "team"):
+        refused = offline("context", "rename", "team", "lab")
+    assert refused.code == 12
+    assert refused.err.endswith("hint: run: tpuctl supervisor stop --context team\n")

@@ -29,7 +29,7 @@ VERB_WORDS: Mapping[str, tuple[str, ...]] = {
     "launch": ("submit",), "log": ("logs",), "tail": ("logs",), "scp": ("cp",), "copy": ("cp",),
     "tunnel": ("forward",), "port-forward": ("forward",), "upload": ("push",), "cp": ("copy",),
     "download": ("pull",), "sync": ("push",), "set": ("use", "update"), "switch": ("use",),
-    "save": ("push",), "restore": ("pull",), "check": ("verify",), "restart": ("retry",),
+    "save": ("push",), "restore": ("pull",), "check": ("verify", "check"), "restart": ("retry",),
 }  # fmt: skip
 """For a verb, those of tpuctl that may be meant; the first that the noun has is."""
 

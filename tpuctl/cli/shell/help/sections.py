@@ -30,13 +30,13 @@ NOUNS: Mapping[str, Sections] = {
         "Change": "push pull copy pin prune seal",
     },
     "catalog": {"Get": "types zones runtimes prices"},
-    "context": {"Get": "list show", "Change": "create use delete"},
+    "context": {"Get": "list show check", "Change": "create use edit rename delete"},
     "local": {
         "Get": "status env",
         "Change": "up down reset",
         "Work on it": "shell preempt fault bench",
     },
-    "supervisor": {"Change": "run"},
+    "supervisor": {"Get": "status", "Change": "run stop"},
 }
 
 
