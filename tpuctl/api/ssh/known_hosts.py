@@ -53,15 +53,22 @@ def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIden
     if known != kept:
         lines = [_heading(node)]
         for number, identity in sorted(known.items()):
-            alias = f"tpu.{node.node_id}-{number}"
+            alias = host_key_alias(node, number)
             lines.append(f"{alias} {identity.host_key} {identity.instance}".rstrip())
-        write_private(_path(directory, node), "".join(f"{line}\n" for line in lines).encode())
+        write_private(
+            known_hosts_path(directory, node), "".join(f"{line}\n" for line in lines).encode()
+        )
     return known
+
+
+def host_key_alias(node: Node, worker_id: int) -> str:
+    """The name under which a worker's host key is kept."""
+    return f"tpu.{node.node_id}-{worker_id}"
 
 
 def pinned_identities(directory: Path, node: Node) -> dict[int, WorkerIdentity]:
     """The identities kept for a node; a node made again under the same name has none."""
-    path = _path(directory, node)
+    path = known_hosts_path(directory, node)
     if not path.is_file():
         return {}
     first, *lines = path.read_text("utf-8").splitlines() or [""]
@@ -89,7 +96,7 @@ def changed_key_error(
     directory: Path, node: Node, worker: Worker, known: str, shown: str
 ) -> RefusedError:
     """The error for a worker that shows another host key than the one kept for it."""
-    path = _path(directory, node)
+    path = known_hosts_path(directory, node)
     return RefusedError(
         f"worker {worker.worker_id} shows another host key "
         f"({fingerprint(shown)}) than it is known by ({fingerprint(known)})",
@@ -135,5 +142,6 @@ def _read(line: str) -> tuple[int, WorkerIdentity]:
     return number, WorkerIdentity(f"{kind} {key}", "".join(instance))
 
 
-def _path(directory: Path, node: Node) -> Path:
+def known_hosts_path(directory: Path, node: Node) -> Path:
+    """The file of a node's host keys, in OpenSSH's form."""
     return directory / str(node.node_id)

@@ -101,6 +101,24 @@ def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutco
         return [startup_script.ScriptOutcome(each.worker_id, unknown) for each in node.workers]
 
 
+def require_startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
+    """The state of each worker's startup script.
+
+    Raises PreconditionError where the node is not READY, has no script, or one that tells nothing.
+    """
+    require_ready(node)
+    if startup_script.KEY not in node.metadata:
+        hint = "give one to: tpuctl node create --startup-script FILE"
+        raise PreconditionError(f"node {node.name!r} has no startup script", hint=hint)
+    if not startup_script.is_wrapped(node.metadata):
+        raise PreconditionError(
+            f"the startup script of node {node.name!r} was not given by tpuctl, and tells nothing",
+            hint=f"run: tpuctl node exec {node.name} --command "
+            "'sudo journalctl -o cat -u google-startup-scripts.service'",
+        )
+    return startup_outcomes(api, node)
+
+
 def create(api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str) -> PendingNode:
     """Request a node that lets our key in; what answers the same create already is adopted.
 

@@ -122,3 +122,28 @@ def test_a_worker_that_cannot_be_asked_is_unknown(tpuctl, tmp_path):
     assert describe(tpuctl)["startup_script"] == [
         {"worker": 0, "state": "unknown", "exit_code": None, "output": ""}
     ]
+
+
+def test_logs_show_what_the_startup_script_printed(tpuctl, tmp_path):
+    (tmp_path / "boot.sh").write_text("echo hello; echo from here >&2; exit 3\n")
+    tpuctl(*CREATE, "--startup-script", str(tmp_path / "boot.sh"))
+    startup_script_when_ended(tpuctl)
+    shown = tpuctl("node", "logs", "n1", "--worker", "1-2")
+    assert shown.out.splitlines() == ["[1] hello", "[1] from here", "[2] hello", "[2] from here"]
+    assert shown.err.splitlines()[0] == "startup script of worker 1: exited with 3"
+    rows = tpuctl("node", "logs", "n1", "-o", "json").json
+    assert [row["worker"] for row in rows] == [0, 1, 2, 3]
+    assert rows[0] == {
+        "worker": 0, "state": "exited", "exit_code": 3, "output": rows[0]["output"]
+    }  # fmt: skip
+
+
+def test_logs_say_where_nothing_tells(tpuctl):
+    tpuctl(*ONE_WORKER)
+    none = tpuctl("node", "logs", "n1")
+    assert (none.code, none.err.splitlines()[0]) == (12, "error: node 'n1' has no startup script")
+    tpuctl("node", "update", "n1", "--metadata", "startup-script=date")
+    other = tpuctl("node", "logs", "n1")
+    assert other.code == 12
+    assert "journalctl" in other.err
+    assert tpuctl("node", "logs", "n1", "--worker", "4").code == 2

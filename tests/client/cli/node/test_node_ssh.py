@@ -138,3 +138,32 @@ def test_several_workers_are_too_many(terminals):
     result = terminals("node", "ssh", "n1", "--worker", "0-1")
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ssh goes to one worker\n")
+
+
+def test_openssh_reaches_every_worker_by_the_block_that_is_printed(terminals, tmp_path):
+    printed = terminals("node", "ssh-config", "n1")
+    assert printed.code == 0, printed.err
+    blocks = printed.out.split("Host ")[1:]
+    assert [block.split("\n")[0] for block in blocks] == ["n1 n1-0", "n1-1", "n1-2", "n1-3"]
+    (tmp_path / "config").write_text(printed.out)
+    for host, worker_id in (("n1", "0"), ("n1-2", "2")):
+        argv = ["ssh", "-F", str(tmp_path / "config"), "-o", "BatchMode=yes", host]
+        done = subprocess.run(
+            [*argv, "echo $TPU_WORKER_ID; cat; exit 7"],
+            input=b"typed " * 50_000, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (7, b"")
+        assert done.stdout.removeprefix(worker_id.encode()).strip() == b"typed ".strip() + (
+            b" typed" * 49_999
+        )
+
+
+def test_the_hosts_of_openssh_as_json(terminals):
+    rows = terminals("node", "ssh-config", "n1", "--dialer", "internal", "-o", "json").json
+    assert [row["name"] for row in rows] == ["n1-0", "n1-1", "n1-2", "n1-3"]
+    assert list(rows[0]["settings"]) == [
+        "HostName", "User", "IdentityFile", "IdentitiesOnly", "UserKnownHostsFile",
+        "HostKeyAlias", "StrictHostKeyChecking", "ServerAliveInterval",
+    ]  # fmt: skip
+    jump = ("node", "ssh-config", "n1", "--dialer", "jump://ada@bastion:2200", "-o", "json")
+    assert terminals(*jump).json[3]["settings"]["ProxyJump"] == "ada@bastion:2200"

@@ -13,9 +13,9 @@ ROOT: Sections = {
 }
 NOUNS: Mapping[str, Sections] = {
     "node": {
-        "Get": "list describe workers metrics",
+        "Get": "list describe workers logs metrics",
         "Change": "create update start stop wait delete",
-        "Work on it": "exec ssh cp forward free",
+        "Work on it": "exec ssh ssh-config cp forward free",
     },
     "queued-resource": {"Get": "list describe wait", "Change": "create reset delete"},
     "job": {
