@@ -13,9 +13,9 @@ from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
-from tpuctl.operations.audit import contexts, preflight
+from tpuctl.operations.audit import preflight
 from tpuctl.operations.completion import name_cache
-from tpuctl.operations.local import local_cloud
+from tpuctl.operations.local import contexts, local_cloud
 from tpuctl.operations.slices.specs import check_name
 
 app = Noun("Projects, zones and credentials to work with.")
