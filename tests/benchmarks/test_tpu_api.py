@@ -17,7 +17,7 @@ from google.cloud import tpu_v2
 
 from benchmarks.measure import ROUNDS, keep, resident
 from tpuctl.api.tpu import decode
-from tpuctl.cli.node.group import COLUMNS
+from tpuctl.cli.node.details import NODES
 from tpuctl.cli.shell.options import Shared
 from tpuctl.cli.shell.output import Output
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -216,7 +216,7 @@ def our_rows(reply):
     nodes = with_flex_start(None, list(decode.listed_nodes(page.nodes)))
     printed = io.StringIO()
     output = Output(Shared(), printed, io.StringIO(), time.time)
-    output.items(sorted(nodes, key=lambda node: (node.zone, node.name)), COLUMNS)
+    output.items(sorted(nodes, key=lambda node: (node.zone, node.name)), NODES)
     assert printed.getvalue().count("\n") >= len(nodes)
 
 

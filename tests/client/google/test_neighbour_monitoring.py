@@ -378,7 +378,7 @@ def test_tpuctl_shows_the_newest_figures_of_every_worker_without_asking_one(tpuc
     newest = shown.json[0]
     assert {name.partition(".")[0] for name in newest["values"]} == {"host"}  # no program by then
     table = tpuctl(*MONITORED, "--worker", "1-2")
-    assert [line.split("\t")[:2] for line in table.out.splitlines()] == [
+    assert [row[:2] for row in table.rows] == [
         ["1", "not told"],
         ["2", "not told"],
     ]
@@ -405,7 +405,7 @@ def test_tpuctl_shows_busy_chips_while_the_program_runs(measured):
     """As of the minute at which the second sample was the newest that was seen."""
     then = replace(measured.tpuctl, now=lambda: measured.first_s + 125.0)
     shown = then(*MONITORED)
-    first = shown.out.splitlines()[0].split("\t")
+    first = shown.rows[0]
     assert first[:3] == ["0", "busy 25 %", "4.0 GiB of 63.0 GiB"]
     assert first[3].endswith(" %")
     assert first[4].endswith("B")  # of how much Google does not say
@@ -457,7 +457,7 @@ def test_a_worker_that_cannot_be_reached_is_measured_by_cloud_monitoring(tpuctl,
         manual_cloud.control.clear_faults()
     assert unreachable.code == 40
     assert unreachable.err.endswith("; or run: tpuctl node metrics n1 --source cloud-monitoring\n")
-    assert tpuctl(*MONITORED, "--worker", "3").out.startswith("3\t")
+    assert tpuctl(*MONITORED, "--worker", "3").rows[0][0] == "3"
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_the_quota_of_a_region_is_one_of_many_metrics():
     ],
 )
 def test_what_is_not_told_is_an_error_that_nobody_fails_by(document, status):
-    with pytest.raises(TransientError, match=f"not told: HTTP {status}"):
+    with pytest.raises(TransientError, match=f"not known: HTTP {status}"):
         address_quota(Answer(document, status), "demo", "us-west4")
 
 

@@ -60,7 +60,7 @@ def test_unknown_accelerator_type(name, line):
         (
             lambda: catalog.accelerator_types(zone="US-West4-A"),
             "zone",
-            ("us-west4-a", "us-west4-b", "us-west1-c"),
+            ("us-west4-a", "us-west4-b", "us-east4-a"),
         ),
         (
             lambda: catalog.accelerator_type_of_topology("V5LITE_POD", "3x3"),

@@ -267,7 +267,7 @@ def test_a_program_that_exits_well_waits_for_its_save(place):
 
 def test_the_others_wait_for_worker_0_but_not_for_ever(place):
     run = Run(place, 1, timeout_s=0.1)
-    with pytest.raises(DeadlineError, match="worker 0 has not said"):
+    with pytest.raises(DeadlineError, match="worker 0 has not decided"):
         run.workers[1].restore()
 
 

@@ -44,7 +44,7 @@ def test_what_differs_or_is_missing_or_extra_is_named(tpuctl, pushed):
         "target_bytes": 100,
         "why": "crc32c",
     }
-    assert '"error": "not the same: 1 differs, 1 extra, 1 missing"' in result.err
+    assert '"error": "the ends differ: 1 differs, 1 extra, 1 missing"' in result.err
     turned = tpuctl("data", "verify", f"{BUCKET}/set", str(pushed), "-o", "json")
     assert findings(turned) == {"a": "differs", "b": "missing", "new": "extra"}
 
@@ -58,7 +58,7 @@ def test_one_file_is_compared_with_one_object_whatever_their_names(tpuctl, pushe
 def test_a_bucket_alone_is_read_again(tpuctl, pushed, monkeypatch):
     result = tpuctl("data", "verify", f"{BUCKET}/set")
     assert result.code == 0
-    assert result.err.splitlines()[0] == "reading 3 objects, 800 bytes (charged as egress)"
+    assert result.err.splitlines()[0] == "reading 3 objects, 800 B (charged as egress)"
     honest = BulkBucket.download
 
     def damaged(self, key, generation, start, end, write):
@@ -96,5 +96,5 @@ def test_a_whole_bucket_is_compared_without_what_tpuctl_keeps_there(tpuctl, tmp_
     tpuctl("data", "push", str(tree), BUCKET)
     result = tpuctl("data", "verify", str(tree), BUCKET)
     assert (result.code, result.err) == (0, "1 name: every size and checksum is the same\n")
-    assert "reading 1 objects" in tpuctl("data", "verify", BUCKET).err
+    assert "reading 1 object, " in tpuctl("data", "verify", BUCKET).err
     assert tpuctl("data", "verify", str(tree / "tpuctl"), f"{BUCKET}/tpuctl").code == 0

@@ -32,7 +32,7 @@ GOOD = "name: hello\nresources: {accelerators: v5litepod-4}\nrun: echo hello\n"
             12,
             "job requires 'gpu', which context 'local' does not provide",
         ),
-        ("name: x\nrun: y\nworkdir: nowhere\n", 2, "workdir (line 3)"),
+        ("name: x\nrun: y\nworkdir: nowhere\n", 10, "workdir (line 3)"),
         ("[1,2", 2, "is not YAML (line 1)"),
     ],
 )
@@ -48,7 +48,7 @@ def test_a_bad_job_file_is_one_line_and_leaves_nothing(tpuctl, tmp_path, text, c
 @pytest.mark.parametrize(
     ("argv", "code"),
     [
-        (("submit", "no-such-file.yaml"), 2),
+        (("submit", "no-such-file.yaml"), 10),
         (("describe", "nope"), 10),
         (("logs", "nope"), 10),
         (("wait", "nope"), 10),

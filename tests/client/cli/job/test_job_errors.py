@@ -75,12 +75,12 @@ def unknown_accelerator_type(scene):
     return ("job", "submit", scene.file(FILE.replace("v5litepod-4", "v5litepod-17")))
 
 
-@case(2, "usage")
+@case(10, "not_found")
 def no_such_file(scene):
     return ("job", "submit", str(scene.directory / "nope.yaml"))
 
 
-@case(2, "usage")
+@case(10, "not_found")
 def no_such_workdir(scene):
     return ("job", "submit", scene.file(FILE + "workdir: nowhere\n"))
 

@@ -299,7 +299,7 @@ def test_a_slice_that_the_job_was_told_to_keep_is_deleted_only_when_named(
     )
     asked = tpuctl("sweep", "--fix", "kept")
     assert (asked.code, requests(tpuctl)) == (80, ["kept"])
-    assert "Delete kept in context 'local' (1 slice costs 9.71 USD/h)?" in asked.err
+    assert "Delete kept in context 'local' (1 slice costs 9.71 USD/h)" in asked.err
     named = tpuctl("sweep", "--fix", "kept", "--yes")
     assert (named.code, named.err.splitlines()[-1]) == (0, "deleted qr 'kept'")
     assert requests(tpuctl) == []

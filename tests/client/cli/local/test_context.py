@@ -334,7 +334,7 @@ def test_edit_changes_what_works_and_refuses_what_does_not(cloud, offline):
         (("edit", "nope", "--bucket", "b"), 10, "there is no context 'nope'"),
         (("rename", "nope", "new"), 10, "there is no context 'nope'"),
         (("rename", "lab", "local"), 11, "'local' is a local cloud"),
-        (("rename", "lab", "Lab"), 2, "'Lab' cannot be a name"),
+        (("rename", "lab", "Lab"), 2, "'Lab' is not a valid name"),
         (("rename", "local", "new"), 2, "context 'local' is a local cloud, which decides"),
         (("check", "nope"), 10, "there is no context 'nope'"),
     ],

@@ -89,7 +89,7 @@ def test_a_deadline_leaves_the_work_going(tpuctl, at_home):
             "wait for it: tpuctl node wait n1 --zone us-west4-a; "
             "end it with: tpuctl node delete n1 --zone us-west4-a",
         ),
-        (("node", "update", "n1", "--labels", "a=b"), "what was asked of node 'n1' goes on"),
+        (("node", "update", "n1", "--labels", "a=b"), "the change of node 'n1' goes on"),
     ],
 )
 def test_ctrl_c_says_what_goes_on(tpuctl, at_home, argv, told):
@@ -161,15 +161,15 @@ BAD = [
         2,
         "unknown runtime version 'v2-alpha-tpuv5lite'",
     ),
-    (("create", "N_1", "-t", "v5litepod-16"), 2, "'N_1' cannot be a name"),
+    (("create", "N_1", "-t", "v5litepod-16"), 2, "'N_1' is not a valid name"),
     (("create", "n1"), 2, "say which slice"),
     (("create", "n1", "-t", "v5litepod-16", "--labels", "A=b"), 2, "label A=b is not allowed"),
     (("create", "n1", "-t", "v5litepod-16", "--labels", "x"), 2, "--labels: 'x' is not KEY=VALUE"),
     (("create", "n1", "-t", "v5litepod-16", "--timeout", "soon"), 2, "'soon' is not a duration"),
     (("create", "n1", "-t", "v5litepod-16", "--timeout", "99999999d"), 2, "is too long"),
-    (("describe", "é"), 2, "'é' cannot be a name"),
-    (("stop", "\x1b[31m"), 2, "cannot be a name"),
-    (("delete", "x" * 20_000, "--yes"), 2, "cannot be a name"),
+    (("describe", "é"), 2, "'é' is not a valid name"),
+    (("stop", "\x1b[31m"), 2, "is not a valid name"),
+    (("delete", "x" * 20_000, "--yes"), 2, "is not a valid name"),
     (("describe", "nope"), 10, "there is no node 'nope' in us-west4-a"),
     (("delete", "nope", "--yes"), 10, "there is no node 'nope' in us-west4-a"),
     (("exec", "nope", "--", "true"), 10, "there is no node 'nope' in us-west4-a"),

@@ -39,7 +39,7 @@ def test_a_changed_key_is_refused_by_name_with_both_fingerprints(pinning, swappe
     assert table[1].startswith("1       -     shows another host key (SHA256:")
     assert error.startswith("error: worker 1 shows another host key")
     assert error.count("SHA256:") == 2
-    assert "somebody may be in between" in hint
+    assert "the connection may be intercepted" in hint
 
 
 def test_alone_it_is_refused_as_well(pinning, swapped):

@@ -185,8 +185,8 @@ def test_deleting_a_node_of_a_multislice_names_all_that_goes(tpuctl):
     tpuctl("qr", "wait", "q1")
     asked = tpuctl("node", "delete", "q1-0")
     assert asked.err.startswith(
-        "error: Delete node 'q1-0' and node 'q1-1' and queued resource 'q1' "
-        "in context 'local' (38.40 USD/h)?"
+        "error: not confirmed, as stdin is not a terminal: Delete node 'q1-0' and node 'q1-1' "
+        "and queued resource 'q1' in context 'local' (38.40 USD/h)"
     )
     assert tpuctl("node", "delete", "q1-0", "--yes").code == 0
     assert tpuctl("node", "list").out == ""
@@ -246,7 +246,7 @@ def test_reset_makes_the_nodes_of_a_suspended_request_anew(tpuctl):
     assert tpuctl("qr", "wait", "q1").code == 31
     refused = tpuctl("qr", "reset", "q1")
     assert refused.code == 80
-    what = "Make again queued resource 'q1' and node 'q1' in context 'local' (9.71 USD/h)"
+    what = "Create queued resource 'q1' and node 'q1' in context 'local' again (9.71 USD/h)"
     assert what in refused.err
     assert tpuctl("qr", "reset", "q1", "--yes").code == 0
     assert tpuctl("qr", "wait", "q1", "-o", "json").json[0]["state"] == "ACTIVE"

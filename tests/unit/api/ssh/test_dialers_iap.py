@@ -152,7 +152,7 @@ def test_who_may_not_is_told_the_role(code, headers):
 
 
 def test_a_worker_whose_vm_has_no_name_cannot_be_reached():
-    with pytest.raises(UsageError, match="does not tell the name of its VM"):
+    with pytest.raises(UsageError, match="does not report the name of its VM"):
         asyncio.run(refusal(Relay(0), known={0: WorkerIdentity(public(KEY))}))
 
 

@@ -76,7 +76,7 @@ def test_the_primary_account_of_linux_is_who_we_are(profile):
     [
         (403, {"error": {"message": "no osLogin"}}, PermissionDeniedError, "OS Login: no osLogin"),
         (503, {}, TransientError, "OS Login: HTTP 503"),
-        (200, {"loginProfile": {}}, PreconditionError, "no user name of ada@example.com"),
+        (200, {"loginProfile": {}}, PreconditionError, "no user name for ada@example.com"),
     ],
 )
 def test_refusals(profile, status, document, kind, text):

@@ -76,7 +76,7 @@ def test_what_was_written_is_read():
         ({"fence": 7}, "is of another step or run"),
         ({"step": 6}, "is of another step or run"),
         ({"fence": 10**16, "objects": (), "leaves": (), "tree": {"none": 0}}, "cannot be named"),
-        ({"save_ms": 2**63}, "is no count"),
+        ({"save_ms": 2**63}, "is not a count"),
         ({"save_ms": 10**400}, "0 is not a count"),
         ({"parent": -2}, "-1 is not a count"),
         ({"step": 10**12}, "cannot be named"),

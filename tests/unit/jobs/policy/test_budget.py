@@ -35,7 +35,7 @@ def test_hours_are_those_of_slices_that_were_ready():
         (Budget(), 10.0, None),
         (Budget(hours=2.0), None, None),
         (Budget(hours=1.5), None, "budget: 1.5 h of slices are used up"),
-        (Budget(usd=15.0), 10.0, "budget: 15 USD are used up (1.5 h at 10.00 USD/h)"),
+        (Budget(usd=15.0), 10.0, "budget: 15 USD are used up (90 min at 10.00 USD/h)"),
         (Budget(usd=16.0), 10.0, None),
         (Budget(usd=1.0), None, None),
     ],

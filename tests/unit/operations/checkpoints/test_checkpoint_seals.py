@@ -344,7 +344,7 @@ def test_files_that_come_later_beside_a_model_are_no_damage():
     seal_step(only(store), now_s=NOW_S)
     store.put_if_absent("checkpoint-100/trainer_state.json", b"{}")
     step = only(store)
-    assert (step.view.state, step.view.reason) == ("UNSEALED", "1 files came after it was sealed")
+    assert (step.view.state, step.view.reason) == ("UNSEALED", "1 file came after it was sealed")
     with pytest.raises(PreconditionError, match="came after"):
         find_differences(step)
     seal_step(step, now_s=NOW_S)

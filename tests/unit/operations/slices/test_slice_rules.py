@@ -61,7 +61,7 @@ def request(accelerator_type="v5litepod-16", name="n", **extra):
     [
         (request(node_count=1), "--node-count must be greater than 1, not 1"),
         (request("v2-8", node_count=2), "v2-8 cannot be part of a multislice"),
-        (request(name="n" * 62, node_count=2), "cannot be a name"),
+        (request(name="n" * 62, node_count=2), "is not a valid name"),
         (request(max_run_duration_s=0.0), "--max-run-duration must be more than nothing"),
         (request(max_run_duration_s=8 * 86400.0), "at most 7 days"),
         (request(queueing=Queueing(until_s=NOW_S - 1)), "would end before it begins"),

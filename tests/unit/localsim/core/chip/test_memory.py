@@ -163,7 +163,7 @@ def test_dma_holds_the_values_in_the_other_memory_too():
     assert chip.hbm.used_bytes == 0
     back = chip.dma(there, "hbm")
     assert (repr(back), chip.hbm.used_bytes) == ("<bf16[10,10] in HBM>", 200)
-    with pytest.raises(ValueError, match=r"<bf16\[10,10\] in HBM> exists already"):
+    with pytest.raises(ValueError, match=r"<bf16\[10,10\] in HBM> is there already"):
         chip.dma(back, "hbm")
 
 
