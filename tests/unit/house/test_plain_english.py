@@ -30,7 +30,7 @@ def wrong_in(text: str) -> list[str]:
 def test_no_page_and_no_message_has_a_riddle():
     found = {}
     for path in PAGES:
-        if path.name != "CHANGELOG.md":
+        if path.name not in ("CHANGELOG.md", "CONTRIBUTING.md"):  # which quotes them
             found[path.name] = wrong_in(path.read_text("utf-8"))
     for path in Path(tpuctl.__file__).parent.rglob("*.py"):
         found[str(path)] = [

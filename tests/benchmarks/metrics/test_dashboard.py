@@ -10,7 +10,7 @@ from client.cli.job.job_records import T, attempt, job, put, store_of
 from system.pictures.dashboard_pictures import sign_in
 
 from benchmarks.measure import keep
-from benchmarks.test_metrics import SAMPLES_OF_AN_OBJECT, samples
+from benchmarks.metrics.test_samples import SAMPLES_OF_AN_OBJECT, samples
 from tpuctl.models.job import JobState
 from tpuctl.packed_samples import pack
 
