@@ -47,7 +47,7 @@ def check_name(name: str) -> None:
     """Check a name that also becomes a host name, by the API's rule; raises UsageError."""
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be a name",
+            f"{name!r} is not a valid name",
             hint="use 1 to 63 of a-z, 0-9 and -, a letter first, no - at the end",
         )
 

@@ -14,7 +14,15 @@ from tpuctl.models.job import JobSpec
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "job-file.md").read_text("utf-8")
-ANNOTATIONS = {"$schema", "title", "description", "default", "examples", "patternErrorMessage"}
+ANNOTATIONS = {
+    "$schema",
+    "$id",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "patternErrorMessage",
+}
 INTERPRETED = {
     "$ref", "additionalProperties", "enum", "exclusiveMinimum", "items", "maximum", "minLength",
     "minimum", "pattern", "properties", "propertyNames", "required", "type", "writeOnly",
@@ -36,6 +44,10 @@ EVERY = [("", job_file_schema.load_schema()), *schemas(job_file_schema.load_sche
 def test_the_page_has_the_schema_that_validates():
     shipped = (ROOT / "tpuctl" / "jobs" / "spec" / job_file_schema.FILE).read_bytes()
     assert (ROOT / "docs" / job_file_schema.FILE).read_bytes() == shipped
+
+
+def test_the_schema_says_which_version_it_is():
+    assert re.fullmatch(r"urn:tpuctl:schema:job-file:[1-9][0-9]*", EVERY[0][1]["$id"])
 
 
 def test_no_word_of_the_schema_is_passed_over():
