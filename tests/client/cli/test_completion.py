@@ -1,6 +1,8 @@
 """Completion as the shells ask for it: their variables in, a line for each value out."""
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -106,3 +108,30 @@ def test_what_is_not_known_yet_is_there_for_the_next_time(cloud, tpuctl):
         time.sleep(0.05)
     second = ask()
     assert (second.stdout.split(), second.stderr) == (["n1"], "")
+
+
+BASH = """
+eval "$(_TPUCTL_COMPLETE=source_bash tpuctl)"
+COMP_WORDS=(tpuctl data rm gs : //l)
+COMP_CWORD=5
+_tpuctl_completion tpuctl
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_itself_completes_by_the_script_that_is_installed(cloud, tpuctl, tmp_path):
+    program = tmp_path / "tpuctl"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m tpuctl "$@"\n')
+    program.chmod(0o755)
+    row = name_cache.KnownName("gs://local-bucket/src/a.txt")
+    name_cache.write_list(cloud.home, "local", "object gs://local-bucket/", [row], time.time())
+    environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
+    environ["PATH"] = f"{tmp_path}:{environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", BASH], env=environ, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout.split(), done.stderr) == (
+        ["//local-bucket/", "//local-bucket/src/", "//local-bucket/src/a.txt"],
+        "",
+    )

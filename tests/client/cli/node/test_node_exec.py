@@ -46,6 +46,17 @@ def test_it_takes_argv_and_not_a_shell_line(four):
     assert (result.code, result.out) == (0, odd)
 
 
+def test_a_line_for_the_shell_is_one_option(four):
+    result = four(*EXEC, "--command", 'echo "$TPU_WORKER_ID $((2 * 21))" | tr 0-9 a-j')
+    assert result.code == 0
+    assert sorted(result.out.splitlines()) == ["[0] a ec", "[1] b ec", "[2] c ec", "[3] d ec"]
+    refused = four(*EXEC, "--", "ls | wc")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.endswith(
+        "hint: run: tpuctl node exec n1 --command 'ls | wc', or -- sh -c 'ls | wc'\n"
+    )
+
+
 class Terminal(io.StringIO):
     """A stream that is a terminal."""
 
@@ -59,7 +70,9 @@ HOSTILE = r"\033]0;title\007\033]52;c;YQ==\007\033[2J\033[31mred\033[0m 50%%\r10
 @pytest.mark.parametrize(
     ("options", "label"), [(("--worker", "0"), ""), ((), "\x1b[36m[0]\x1b[0m "), (("--group",), "")]
 )
-def test_a_terminal_sees_colours_and_no_other_control_sequences(four, options, label):
+def test_a_terminal_sees_colours_and_no_other_control_sequences(four, options, label, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     argv = (*EXEC, *options, "--", "printf", HOSTILE)
     out = Terminal()
     runtime = Runtime(

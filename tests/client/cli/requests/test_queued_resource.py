@@ -49,6 +49,15 @@ def test_an_active_request_is_not_deleted_without_force(tpuctl):
     assert tpuctl("qr", "list").out == tpuctl("node", "list").out == ""
 
 
+def test_a_deletion_names_the_nodes_that_exist(tpuctl):
+    tpuctl(*CREATE)
+    asked = tpuctl("qr", "delete", "q1")
+    assert asked.err.startswith("error: Delete queued resource 'q1' in context 'local' (")
+    tpuctl("qr", "wait", "q1")
+    asked = tpuctl("qr", "delete", "q1", "--force")
+    assert asked.err.startswith("error: Delete queued resource 'q1' and node 'q1' in context ")
+
+
 def test_a_preempted_request_is_suspended_and_says_so(tpuctl):
     tpuctl(*CREATE)
     tpuctl("qr", "wait", "q1")
