@@ -121,7 +121,7 @@ def _current_interval_text(advice: "Advice") -> str:
 
 
 def _best(advice: "Advice") -> str:
-    steps = f"every {advice.best_every} steps, " if advice.best_every else "every "
+    steps = f"every {count_text(advice.best_every, 'step')}, " if advice.best_every else "every "
     is_bound = advice.best_s > advice.daly_s
     bound = ": as long as a save takes" if is_bound else ""
     return (

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.options import JobName
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.metrics.tensorboard import write_event_files
@@ -28,7 +29,8 @@ def tensorboard(
         runtime.output.warn(line)
     if runtime.output.is_table:
         runtime.output.note(
-            f"{written.runs} runs in {written.logdir}, {written.samples} samples added"
+            f"{count_text(written.runs, 'run')} in {written.logdir}, "
+            f"{count_text(written.samples, 'sample')} added"
         )
         runtime.output.line(command)
     else:

@@ -20,6 +20,7 @@ from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
 from tpuctl import catalog
 from tpuctl.agent import ship
+from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.output import Moment, Usd, printable
 from tpuctl.cli.shell.runtime import Runtime
@@ -151,7 +152,8 @@ class TopScreen(App[bool]):
         workers = sum(len(each.workers) for each in self.slices())
         where = escape(f"context {self.runtime.context.name}")
         now = str(Moment(self.runtime.now()))[11:19]
-        return f"[b]tpuctl top[/b]  {where}  {workers} workers  [b]{price}[/b]  {now} UTC"
+        count = count_text(workers, "worker")
+        return f"[b]tpuctl top[/b]  {where}  {count}  [b]{price}[/b]  {now} UTC"
 
     def slice_cells(self, watched: WatchedSlice) -> list[str]:
         """A row of the upper table."""

@@ -78,12 +78,17 @@ class SimulatorOptions:
 
 
 def scenario(text: str) -> str:
-    """The absolute path of a scenario file, or a ready scenario's name. Raises UsageError."""
+    """The absolute path of a scenario file, or a ready scenario's name.
+
+    Raises UsageError, NotFoundError.
+    """
     path = Path(text)
     if path.is_file():
         return str(path.absolute())
     if text in SCENARIOS:
         return text
+    if "/" in text or path.suffix in (".yaml", ".yml"):
+        raise NotFoundError(f"there is no file {text}", hint="check the path")
     raise UsageError(
         f"there is no scenario {text!r}", hint=f"give a file, or one of {', '.join(SCENARIOS)}"
     )
