@@ -13,13 +13,13 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import Checkpoints, JobState
 
 NOT_PLAYED = re.compile(
-    r"quickstart|supervisor run|dashboard|record --|data mount|node (forward|ssh|stop|start)"
+    r"quickstart|supervisor run|dashboard|record --|data mount|node (forward|ssh |stop|start|logs)"
     r"|local (shell|bench|up|down)|job (ssh|exec|retry|cancel|tensorboard)|run digits"
-    r"|submit digits/job.yaml$|logs -f|--watch|top( digits)?$|context (create|delete)"
-    r"|checkpoint seal"
+    r"|submit digits/job.yaml$|logs -f|--watch|top( digits)?$"
+    r"|context (create|delete|check|edit|rename)|checkpoint seal"
 )
-"""What waits for Ctrl-C or a person, runs for minutes, or needs Google, a slice of one worker or
-files of another framework; each has tests of its own."""
+"""What waits for Ctrl-C or a person, runs for minutes, or needs Google, a slice of one worker,
+a startup script or files of another framework; each has tests of its own."""
 
 
 @pytest.mark.matrix
