@@ -89,7 +89,7 @@ def tensorflow_runtime_version(type_name: str) -> str:
 
 
 def default_type(purpose: str) -> str:
-    """The accelerator type for a purpose of `data/defaults.json`: `bench`, `outside a slice`."""
+    """The accelerator type for a purpose of `data/defaults.json`, such as `bench`."""
     defaults: Mapping[str, str] = json.loads(_DEFAULTS.read_text(encoding="utf-8"))
     return defaults[purpose]
 

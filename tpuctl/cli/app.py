@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, Exit, TyperException
 
 from tpuctl import __version__
-from tpuctl.cli.shell.help.other_tools import ROOT_WORDS
+from tpuctl.cli.shell.help import other_tools
 from tpuctl.cli.shell.options import TABLE, Verb, load_command, shared_options
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
@@ -60,12 +61,6 @@ COMMANDS = {
 LISTS = frozenset({"history"})
 """Commands without a noun whose result is a list."""
 ALIASES = {"qr": "queued-resource"}
-GCLOUD_OPTION_HINTS = {
-    "--command": "run: tpuctl node exec NAME --command LINE",
-    "--internal-ip": "write --dialer internal",
-    "--tunnel-through-iap": "write --dialer iap",
-}
-"""What gcloud's tpu-vm ssh and scp take, and how it is said to a command of `node`."""
 
 
 class Interrupted(Exception):
@@ -120,14 +115,24 @@ class LazyGroup(TyperGroup):
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
         is_typed = not ctx.resilient_parsing
-        if is_typed and args and args[0] not in COMMANDS and (meant := ROOT_WORDS.get(args[0])):
-            hint = f"run: tpuctl {meant}" + " --help" * (not meant.startswith("-"))
-            raise UsageError(f"there is no command {args[0]!r}", hint=hint)
+        if is_typed and args and args[0] not in COMMANDS:
+            _refuse_command_of_another_tool(args)
         if args and args[0] in COMMANDS:
             place, _ = COMMANDS[args[0]]
             kind = ListVerb if args[0] in LISTS else Verb
             self.commands[args[0]] = load_command(args[0], place, kind)
         return super().resolve_command(ctx, args)
+
+
+def _refuse_command_of_another_tool(args: Sequence[str]) -> None:
+    """Raise UsageError with the command that is meant, where it is known."""
+    if meant := other_tools.command_for(args):
+        raise UsageError(f"there is no command {args[0]!r}", hint=f"run: {meant}")
+    programs = [Path(word) for word in args[:2] if word.endswith(".py")]
+    if programs and programs[0].is_file():
+        from tpuctl.operations.jobs.submit import refuse_program
+
+        refuse_program(programs[0])
 
 
 app = typer.Typer(
@@ -213,6 +218,6 @@ def install_signals() -> None:
 def _usage(error: TyperException) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "tpuctl"
-    option = getattr(error, "option_name", None) if command.startswith("tpuctl node ") else None
-    hint = GCLOUD_OPTION_HINTS.get(option or "", f"run: {command} --help")
+    option = getattr(error, "option_name", None) or ""
+    hint = other_tools.option_hint(command, option) or f"run: {command} --help"
     return UsageError(error.format_message().rstrip("."), hint=hint)

@@ -39,6 +39,8 @@ def history(
     limit = LIMIT if output.list_flags.limit is None else output.list_flags.limit
     output.list_flags.limit = limit
     output.items(chosen, _listing(now_s), title=f"history of {runtime.context.name}")
+    if not jobs and output.is_table:
+        output.note("history lists jobs; nodes, and what they cost an hour: tpuctl node list")
     if len(chosen) > limit:
         of = f" --owner {quote(owner)}" if owner else ""
         more = f"tpuctl history --limit {len(chosen)}{of}"

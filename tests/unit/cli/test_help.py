@@ -97,6 +97,26 @@ def test_words_of_other_tools_lead_to_commands_that_exist():
     ("argv", "error"),
     [
         (("logs", "-f"), "error: there is no command 'logs'\nhint: run: tpuctl job logs --help\n"),
+        (("logs", "train", "-f"), "error: there is no command 'logs'\n"
+         "hint: run: tpuctl job logs train -f\n"),
+        (("queue",), "error: there is no command 'queue'\nhint: run: tpuctl job list\n"),
+        (("launch", "-c", "mine", "task.yaml", "--down"), "error: there is no command 'launch'\n"
+         "hint: run: tpuctl run task.yaml\n"),
+        (("sky", "jobs", "queue"), "error: there is no command 'sky'\n"
+         "hint: run: tpuctl job list\n"),
+        (("compute", "tpus", "tpu-vm", "create", "n1", "--version=v2-alpha-tpuv5-lite", "--async"),
+         "error: there is no command 'compute'\n"
+         "hint: run: tpuctl node create n1 --runtime-version=v2-alpha-tpuv5-lite --no-wait\n"),
+        (("tpu-vm", "ssh", "n1", "--worker=all", "--command=ls -l"),
+         "error: there is no command 'tpu-vm'\nhint: run: tpuctl node exec n1 '--command=ls -l'\n"),
+        (("gcloud", "compute", "tpus", "queued-resources", "list", "--", "--async"),
+         "error: there is no command 'gcloud'\n"
+         "hint: run: tpuctl queued-resource list -- --async\n"),
+        (("node", "create", "n1", "--version=v2"), "error: No such option: --version (Possible "
+         "options: --description, --reservation, --runtime-version)\n"
+         "hint: write --runtime-version, or leave it out: the right one is chosen\n"),
+        (("run", "job.yaml", "--dry-run"), "error: No such option: --dry-run\n"
+         "hint: run: tpuctl job submit FILE --dry-run\n"),
         (("qr", "rm", "q1"), "error: tpuctl queued-resource has no verb 'rm'\n"
          "hint: run: tpuctl queued-resource delete q1\n"),
         (("node", "lsit"), "error: No such command 'lsit'. Did you mean 'list'?\n"
@@ -107,6 +127,22 @@ def test_words_of_other_tools_lead_to_commands_that_exist():
 def test_a_command_of_another_tool_is_answered_with_ours(argv, error):
     code, out, err = run(*argv)
     assert (code, out, err) == (10 if argv[0] == "help" else 2, "", error)
+
+
+def test_a_program_in_place_of_a_command_gets_a_job_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my train.py").write_text("print()\n")
+    line = "tpuctl run job.yaml"
+    echo = "{name: my-train, resources: {accelerators: v5litepod-1}, workdir: ., run: python3 "
+    for argv in (("my train.py",), ("python", "my train.py")):
+        code, _, err = run(*argv)
+        assert (code, err.splitlines()[0]) == (
+            2, "error: my train.py is a program, not a job file"
+        )  # fmt: skip
+        assert err.splitlines()[1].startswith(f"hint: run: echo '{echo}")
+        assert err.endswith(f" > job.yaml && {line}\n")
+    (tmp_path / "job.yaml").touch()
+    assert run("my train.py")[2].endswith(f"hint: run: {line}\n")
 
 
 def test_a_help_page_has_own_options_the_pointer_and_examples(monkeypatch):

@@ -26,7 +26,7 @@ def advise(runtime: Runtime, name: JobName) -> None:
 
     From a job's saves and preemptions, by the formula of Young and Daly.
 
-    Losses are told of the time that the job has had slices so far.
+    Losses are parts of the time for which the job has had slices so far.
     """
     from tpuctl.operations.checkpoints.advise import advise_job
 

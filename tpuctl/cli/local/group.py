@@ -224,7 +224,14 @@ def shell(
 @app.verb("preempt")
 def preempt(
     runtime: Runtime,
-    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=completed_by("node"))],
+    node: Annotated[
+        str,
+        typer.Argument(
+            metavar="NODE",
+            help="The node, or a job: its newest slice.",
+            autocompletion=completed_by("node"),
+        ),
+    ],
     notice: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Warn first, such as 20s; default: drawn by chance."),
@@ -245,11 +252,25 @@ def preempt(
     find = None if runtime.shared.zone else partial(_find_anywhere, runtime)
     try:
         zone, told_s = local_cloud.preempt(control, node, context.zone, notice_s, find)
-    except NotFoundError as error:
-        error.hint = "a job's slice is named in: tpuctl job describe NAME; all: tpuctl node list"
-        raise
+    except NotFoundError:
+        slice_of_job = _slice_of_job(runtime, node)
+        if slice_of_job is None:
+            raise
+        node = slice_of_job
+        zone, told_s = local_cloud.preempt(control, node, context.zone, notice_s, find)
     told = f"with a notice of {told_s:.1f} s" if told_s else "without a notice"
     runtime.output.note(f"node {node!r} in {zone} is being preempted {told}")
+
+
+def _slice_of_job(runtime: Runtime, name: str) -> str | None:
+    """The node of the newest attempt of a job; None where there is no such job or attempt."""
+    from tpuctl.operations.jobs import queries
+
+    try:
+        job = queries.find_job(runtime, name)
+    except NotFoundError:
+        return None
+    return job.attempts[-1].node if job.attempts else None
 
 
 def _find_anywhere(runtime: Runtime, zone: str, name: str) -> Node:

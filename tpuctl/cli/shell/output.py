@@ -32,7 +32,17 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 RED, YELLOW, BOLD = "31", "33", "1"
-_TEXT = ("why", "error", "command", "details", "reason", "description", "source", "sentence")
+_TEXT = (
+    "why",
+    "error",
+    "command",
+    "details",
+    "reason",
+    "description",
+    "source",
+    "sentence",
+    "about",
+)
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(
     r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|sweep|history|supervisor|data|"

@@ -15,10 +15,13 @@ from tpuctl import bounded_yaml
 from tpuctl.bounded_yaml import YamlError
 from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.jobs.spec import scalars
+from tpuctl.jobs.spec.first_job_file import refuse_program
 from tpuctl.jobs.spec.scalars import MismatchError, PatternError, RangeError
+from tpuctl.jobs.spec.skypilot_keys import refuse_skypilot_keys
 
 FILE = "job-file.schema.json"
 HINT = "run: tpuctl help job-file"
+NO_FILE_HINT = "give the path of a job file; to get one, run: tpuctl job init"
 Schema = Mapping[str, Any]
 NEAR_CUTOFF = 0.55
 """Of two names: `zone` is close to `zones`, and not to `name`."""
@@ -64,9 +67,10 @@ def compose(path: Path) -> yaml.Node:
     try:
         node = bounded_yaml.compose_file(path)
     except YamlError as error:
+        refuse_program(path)
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
-        raise unreadable_error(path, error, hint="give the path of a job file") from error
+        raise unreadable_error(path, error, hint=NO_FILE_HINT) from error
     if node is None:
         raise UsageError(f"{path} is empty", hint=HINT)
     return node
@@ -74,6 +78,7 @@ def compose(path: Path) -> yaml.Node:
 
 def read(root: yaml.Node) -> Document:
     """Check a YAML document against the schema; raises UsageError."""
+    refuse_skypilot_keys(root)
     fields = list(_mapping(root, load_schema(), ""))
     lines = {path: line for path, _, line in fields}
     return Document({path: value for path, value, _ in fields}, lines)

@@ -19,6 +19,7 @@ from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.spec import job_file
+from tpuctl.jobs.spec.first_job_file import refuse_program as refuse_program
 from tpuctl.jobs.submit import job_submission, placement
 from tpuctl.jobs.submit.job_submission import Submitter
 from tpuctl.jobs.submit.submit_warnings import warnings_for

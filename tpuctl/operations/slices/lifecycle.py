@@ -122,7 +122,8 @@ def require_startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Scr
 def create(api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str) -> PendingNode:
     """Request a node that lets our key in; what answers the same create already is adopted.
 
-    Raises ConflictError, which lists the differences, where the name is another node's.
+    Raises ConflictError, which lists the differences, where the name is another node's, and
+    PreemptedError where the one that was made already is lost.
     """
     spec = same_creation.label_node(spec)
     metadata = with_key(dict(spec.metadata), access)
@@ -144,8 +145,16 @@ def create(api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str) -> P
 
 
 def _adopt_node(api: TpuApi, spec: NodeSpec) -> PendingNode:
-    """What waits for a node that an earlier create of the same specification has made."""
-    same_creation.check_same_node(spec, api.describe_node(spec.zone, spec.name))
+    """What waits for a node that an earlier create of the same specification has made.
+
+    Raises ConflictError, PreemptedError.
+    """
+    node = api.describe_node(spec.zone, spec.name)
+    same_creation.check_same_node(spec, node)
+    if node.state in LOST_STATES:
+        raise PreemptedError(
+            f"node {node.name!r} exists already, and is {node.state}", hint=_delete_hint(node)
+        )
 
     def ready(patience: Patience) -> Node:
         try:
@@ -229,9 +238,7 @@ def until_ready(api: TpuApi, zone: str, name: str, patience: Patience) -> Iterat
     ):
         yield node
         if node.state in LOST_STATES:
-            raise PreemptedError(
-                f"node {name!r} is {node.state}", hint=f"run: tpuctl node delete {name}"
-            )
+            raise PreemptedError(f"node {name!r} is {node.state}", hint=_delete_hint(node))
         if node.state == NodeState.STOPPED:
             raise PreconditionError(
                 f"node {name!r} is STOPPED", hint=f"run: tpuctl node start {name}"
@@ -242,12 +249,17 @@ def require_ready(node: Node) -> Node:
     """The node itself when commands can run on it; raises PreconditionError, PreemptedError."""
     if node.state == NodeState.READY:
         return node
-    kind: type[TpuctlError] = PreemptedError if node.state in LOST_STATES else PreconditionError
+    message = f"node {node.name!r} is {node.state}, not READY"
+    if node.state in LOST_STATES:
+        raise PreemptedError(message, hint=_delete_hint(node))
     next_step = NEXT_STEPS.get(node.state, "wait")
-    raise kind(
-        f"node {node.name!r} is {node.state}, not READY",
-        hint=f"run: tpuctl node {next_step} {node.name} --zone {node.zone}",
+    raise PreconditionError(
+        message, hint=f"run: tpuctl node {next_step} {node.name} --zone {node.zone}"
     )
+
+
+def _delete_hint(node: Node) -> str:
+    return f"run: tpuctl node delete {node.name} --zone {node.zone}; then create it again"
 
 
 def admit_key(api: TpuApi, node: Node, access: Access, patience: Patience) -> None:

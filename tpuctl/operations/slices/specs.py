@@ -81,7 +81,8 @@ def missing_error(
             f"{noun} {name!r} is not in {zone} but in {', '.join(elsewhere)}",
             hint=f"add: --zone {elsewhere[0]}",
         )
-    near = catalog.nearest(name, {item.name for item in known})
+    slices = sorted(item.name for item in known if item.name.startswith(f"{name}-"))  # of a job
+    near = tuple(slices[:3]) or catalog.nearest(name, {item.name for item in known})
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     return NotFoundError(
         f"there is no {noun} {name!r} in {zone}", hint=f"{meant}run: {list_command}"

@@ -149,7 +149,10 @@ def test_a_preempted_node_says_so_and_stays_until_it_is_deleted(tpuctl):
     assert tpuctl("node", "list").rows[0][3] == "PREEMPTED"
     result = tpuctl("node", "exec", "n1", "--", "true")
     assert result.code == 31
-    assert result.err.endswith("hint: run: tpuctl node delete n1 --zone us-west4-a\n")
+    hint = "hint: run: tpuctl node delete n1 --zone us-west4-a; then create it again\n"
+    assert result.err.endswith(hint)
+    again = tpuctl(*CREATE)
+    assert (again.code, again.err.endswith(hint), "USD/h" in again.err) == (31, True, False)
 
 
 BAD = [

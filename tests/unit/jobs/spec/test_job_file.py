@@ -299,6 +299,13 @@ def test_a_requirements_file_that_cannot_be_read_is_told(tmp_path):
             "unknown key 'envs' in resources (line 3); did you mean 'envs'?"),
         (OK + "restart: {dir: gs://b/c}\n",
             "unknown key 'dir' in restart (line 3); did you mean 'checkpoints.dir'?"),
+        (
+            OK + "num_nodes: 1\nresources:\n  infra: gcp\n  accelerators: {tpu-v5litepod-16: 1}\n",
+            "a job file spells otherwise what SkyPilot calls num_nodes (line 3), "
+            "resources.infra (line 5), resources.accelerators (line 6)",
+        ),
+        (OK + "resources: {accelerators: tpu-v5litepod-16}\n",
+            "a job file spells otherwise what SkyPilot calls resources.accelerators (line 3)"),
         (OK + "<<: {a: 1}\n", "unknown key '<<' (line 3)"),
         (
             OK + "resources:\n  use_spot: yes please\n",

@@ -1,20 +1,31 @@
 """What people type who come from another tool, and the command of tpuctl for it."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
+LEADING_WORDS = frozenset({"gcloud", "sky", "xpk", "kubectl", "alpha", "beta", "compute", "tpus"})
+"""What stands before the command proper in other tools."""
 ROOT_WORDS: Mapping[str, str] = {
     "logs": "job logs", "tail": "job logs", "queue": "job list", "jobs": "job list",
     "ps": "job list", "status": "job list", "submit": "job submit", "launch": "run",
-    "workload": "job submit", "cancel": "job cancel", "kill": "job cancel", "nodes": "node list",
+    "jobs launch": "job submit", "jobs queue": "job list", "jobs logs": "job logs",
+    "jobs cancel": "job cancel", "workload": "job submit", "workload create": "job submit",
+    "workload list": "job list", "workload delete": "job cancel", "cancel": "job cancel",
+    "kill": "job cancel", "nodes": "node list",
     "ls": "node list", "list": "node list", "get": "node list", "create": "node create",
     "delete": "node delete", "down": "node delete", "stop": "node stop", "start": "node start",
     "describe": "node describe", "show": "node describe", "ssh": "node ssh", "exec": "node exec",
     "scp": "node cp", "cp": "node cp", "rsync": "data push", "storage": "data", "push": "data push",
     "pull": "data pull", "tunnel": "node forward", "port-forward": "node forward",
     "tpus": "node", "tpu-vm": "node", "compute": "node", "slice": "node", "vm": "node",
-    "queued-resources": "queued-resource list", "types": "catalog types",
+    "gcloud": "node", "sky": "job", "xpk": "job", "kubectl": "node",
+    "queued-resources": "queued-resource", "accelerator-types": "catalog types",
+    "accelerator-types list": "catalog types", "locations list": "catalog zones",
+    "versions list": "catalog runtimes", "types": "catalog types",
     "zones": "catalog zones", "prices": "catalog prices", "show-tpus": "catalog types",
-    "show-gpus": "catalog types", "config": "context", "auth": "context create",
+    "show-gpus": "catalog types", "gpus": "catalog types", "gpus list": "catalog types",
+    "cost": "history", "cost-report": "history", "billing": "history", "check": "context check",
+    "doctor": "context check", "config": "context", "auth": "context create",
     "login": "context create", "init": "job init", "up": "local up", "reset": "local reset",
     "fault": "local fault", "preempt": "local preempt", "bench": "local bench",
     "verify": "checkpoint verify", "ckpt": "checkpoint", "monitor": "top", "ui": "dashboard",
@@ -32,6 +43,83 @@ VERB_WORDS: Mapping[str, tuple[str, ...]] = {
     "save": ("push",), "restore": ("pull",), "check": ("verify", "check"), "restart": ("retry",),
 }  # fmt: skip
 """For a verb, those of tpuctl that may be meant; the first that the noun has is."""
+
+NAMELESS = frozenset({"list", "types", "zones", "runtimes", "prices", "history", "up", "dashboard"})
+"""What runs without a name."""
+OPTION_WORDS: Mapping[str, str] = {
+    "--version": "--runtime-version", "--preemptible": "--spot", "--async": "--no-wait",
+    "--dryrun": "--dry-run", "--recurse": "-r", "--update-labels": "--labels",
+    "--cluster": "", "--down": "", "--detach-run": "", "--retry-until-up": "",
+}  # fmt: skip
+"""Options that are spelled otherwise here; an empty one is left out."""
+WITH_NAME = frozenset({"-c", "--cluster"})
+"""SkyPilot's name of a cluster, which a job does not have. Its value is left out, too."""
+OPTION_HINTS: Mapping[str, Mapping[str, str]] = {
+    "tpuctl node": {
+        "--command": "run: tpuctl node exec NAME --command LINE",
+        "--internal-ip": "write --dialer internal",
+        "--tunnel-through-iap": "write --dialer iap",
+    },
+    "tpuctl node create": {
+        "--version": "write --runtime-version, or leave it out: the right one is chosen",
+        "--preemptible": "write --spot",
+        "--async": "write --no-wait",
+    },
+    "tpuctl run": {"--dry-run": "run: tpuctl job submit FILE --dry-run"},
+}
+"""For commands that begin so: options of other tools, and what to do instead."""
+
+
+def command_for(words: Sequence[str]) -> str | None:
+    """The command line that is meant by one of another tool, or the help to read; None if none is.
+
+    The words that follow the command are kept, with the options that tpuctl spells otherwise.
+    """
+    place = next((n for n, word in enumerate(words) if word not in LEADING_WORDS), 0)
+    for count in (2, 1):
+        typed = words[place : place + count]
+        if meant := ROOT_WORDS.get(" ".join(typed)):
+            return _line(meant, list(words[place + len(typed) :]), is_sky=words[place] == "launch")
+    return None
+
+
+def option_hint(command: str, option: str) -> str | None:
+    """What to write in place of an option of another tool, for a command such as `tpuctl run`."""
+    paths = sorted(OPTION_HINTS, key=len, reverse=True)
+    hints = (OPTION_HINTS[path] for path in paths if f"{command} ".startswith(f"{path} "))
+    return next((found[option] for found in hints if option in found), None)
+
+
+def _line(meant: str, rest: list[str], *, is_sky: bool) -> str:
+    if meant == "node" and rest[:1] == ["scp"]:
+        rest[0] = "cp"
+    elif meant == "node" and rest[:1] == ["ssh"] and any(map(_is_command_option, rest)):
+        rest = ["exec", *(word for word in rest[1:] if word != "--worker=all")]
+    rest = _own_options(rest, is_sky=is_sky)
+    is_complete = meant.startswith("-") or meant.split()[-1] in NAMELESS
+    if not is_complete and all(word.startswith("-") for word in rest):
+        rest = ["--help"]
+    return shlex.join(["tpuctl", *meant.split(), *rest])
+
+
+def _is_command_option(word: str) -> bool:
+    return word.partition("=")[0] == "--command"
+
+
+def _own_options(words: Sequence[str], *, is_sky: bool) -> list[str]:
+    """The words with the options as tpuctl spells them."""
+    own: list[str] = []
+    pending = iter(words)
+    for word in pending:
+        if word == "--":
+            return [*own, word, *pending]
+        name, equals, value = word.partition("=")
+        if is_sky and name in WITH_NAME:
+            if not equals:
+                next(pending, None)
+        elif spelled := OPTION_WORDS.get(name, name):
+            own.append(f"{spelled}{equals}{value}")
+    return own
 
 
 def verb_for(word: str, verbs: Mapping[str, object]) -> str | None:
