@@ -103,6 +103,7 @@ class LazyGroup(TyperGroup):
 
         layout.write_sections(self, ctx, formatter, sections.ROOT)
         layout.write_options(self, ctx, formatter, (f"{name}_option" for name, _, _ in TABLE))
+        formatter.write_text("The first job, step by step: tpuctl help first-job")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the module of the noun in `args`, for shell completion too.

@@ -161,7 +161,7 @@ def delete(runtime: Runtime, name: Name) -> None:
 def check(runtime: Runtime, name: OptionalName = None) -> None:
     """Check that a context works, as `create` does.
 
-    Without a name it checks the context in use. It fails as the first check that failed.
+    Without a name it checks the context in use. The exit code is that of the first failure.
     """
     runtime.shared.context = name or runtime.shared.context
     checks = list(preflight.run_checks(runtime.context))

@@ -24,7 +24,7 @@ HOUR_S = 3600.0
 def advise(runtime: Runtime, name: JobName) -> None:
     """Compute how often to save.
 
-    From a job's saves and preemptions, by the formula of Young and Daly.
+    It takes a job's saves and preemptions, and the formula of Young and Daly.
 
     Losses are parts of the time for which the job has had slices so far.
     """

@@ -70,7 +70,10 @@ def submit(
 
 
 def run(runtime: Runtime, file: File, include: Include = None) -> None:
-    """Submit a job and follow it to its end; its slice is torn down unless the file says else."""
+    """Submit a job and follow it to its end.
+
+    Its slice is deleted then, unless `teardown` in the file says otherwise.
+    """
     _hand_over_and_follow(runtime, _submit(runtime, file, None, include))
 
 

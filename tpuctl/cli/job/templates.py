@@ -46,5 +46,5 @@ def init(
     target = directory or Path(template)
     written = templates.write_template(template, target, force=force)
     runtime.output.items(written, {"path": str})
-    runtime.output.note(f"what it needs is in {target / templates.README}")
+    runtime.output.note(f"for what it needs, read {target / templates.README}")
     runtime.output.note(f"then run: tpuctl job submit {written[0]} --dry-run")

@@ -44,5 +44,5 @@ def what_is_wrong(progress: str) -> str:
     try:
         groups = re.compile(expression_of(progress) or "").groupindex
     except (re.error, OverflowError, RecursionError) as error:
-        return f"is no regular expression: {error}"
+        return f"is not a regular expression: {error}"
     return "" if "step" in groups else "names no trainer and has no group (?P<step>…)"

@@ -28,4 +28,4 @@ def compile_pattern(text: str) -> BoundedPattern:
     try:
         return BoundedPattern(re.compile(text), LIMIT_S)
     except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from error
+        raise UsageError(f"{text!r} is not a regular expression: {error}") from error

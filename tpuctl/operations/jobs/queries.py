@@ -87,7 +87,9 @@ def choose_jobs(
     wanted = {state.upper() for state in states}
     if unknown := sorted(wanted.difference(JobState)):
         known = ", ".join(JobState)
-        raise UsageError(f"no job is ever {unknown[0]!r}", hint=f"--state is one of {known}")
+        raise UsageError(
+            f"{unknown[0]!r} is not a state of jobs", hint=f"--state is one of {known}"
+        )
     return [
         job
         for job in jobs

@@ -98,7 +98,7 @@ def test_list_shows_size_and_checksum(tpuctl, three_files):
     ("argv", "code", "message"),
     [
         (("push", "/no/such/file", f"{BUCKET}/x"), 10, "there is no file or directory"),
-        (("push", "/dev/null", f"{BUCKET}/x"), 2, "/dev/null is no regular file"),
+        (("push", "/dev/null", f"{BUCKET}/x"), 2, "/dev/null is not a regular file"),
         (("push", "/etc/hostname/x", f"{BUCKET}/x"), 10, "there is no file or directory"),
         (("push", "/etc/hostname", "s3://b/x"), 2, "'s3://b/x' is not a gs:// address"),
         (("push", "/etc/hostname", "gs://no-such-bucket/x"), 10, "no-such-bucket"),

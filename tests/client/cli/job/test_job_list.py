@@ -124,7 +124,7 @@ def test_states_and_owners_choose(tpuctl, store):
     result = tpuctl("job", "list", "--state", "done")
     assert (result.code, result.err) == (
         2,
-        "error: no job is ever 'DONE'\n"
+        "error: 'DONE' is not a state of jobs\n"
         "hint: --state is one of QUEUED, WAITING, PREPARING, RUNNING, RECOVERING, SUCCEEDED, "
         "FAILED, CANCELLED\n",
     )

@@ -86,4 +86,4 @@ def test_an_expression_that_never_ends_is_given_up(tpuctl, store, monkeypatch):
     )
     assert tpuctl("job", "logs", "digits-1", "--grep", "^a+b$").out.count("\n") == 2
     wrong = tpuctl("job", "logs", "digits-1", "--grep", "(")
-    assert (wrong.code, wrong.err[:35]) == (2, "error: '(' is no regular expression")
+    assert (wrong.code, wrong.err[:38]) == (2, "error: '(' is not a regular expression")

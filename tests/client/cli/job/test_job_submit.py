@@ -172,7 +172,7 @@ def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = tpuctl("job", "init")
     assert result.err.splitlines() == [
-        "what it needs is in digits-jax/README.md",
+        "for what it needs, read digits-jax/README.md",
         "then run: tpuctl job submit digits-jax/job.yaml --dry-run",
     ]
     mine = tmp_path / "digits-jax" / "train.py"

@@ -110,7 +110,7 @@ def test_a_list_of_types_is_in_order_of_preference(tmp_path):
     [
         ("maxtxt", "names no trainer and has no group (?P<step>…)"),
         ("'step (\\d+)'", "names no trainer and has no group (?P<step>…)"),
-        ("'(?P<step>\\d+'", "is no regular expression: missing ), unterminated subpattern"),
+        ("'(?P<step>\\d+'", "is not a regular expression: missing ), unterminated subpattern"),
     ],
 )
 def test_progress_that_finds_no_step_is_refused(tmp_path, given, why):

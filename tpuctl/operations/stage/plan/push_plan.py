@@ -44,7 +44,7 @@ def plan_push(
     if os.path.isdir(root):
         return _PushPlanner(root, folder_prefix(prefix), checksums, scope).plan_all(bulk)
     if scope.delete:
-        raise UsageError(f"--delete needs a directory, and {source} is none")
+        raise UsageError(f"--delete needs a directory, and {source} is not one")
     identity = _identity(source, root)
     root = os.path.realpath(root)
     key = single_key(prefix, os.path.basename(os.path.abspath(source)))
@@ -70,7 +70,7 @@ def _identity(source: str, path: str) -> FileIdentity:
         raise LocalIOError(f"cannot read {source}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
         hint = f"pipe it: cat {source} | tpuctl data push - gs://BUCKET/NAME"
-        raise UsageError(f"{source} is no regular file", hint=hint)
+        raise UsageError(f"{source} is not a regular file", hint=hint)
     return FileIdentity.of(status)
 
 

@@ -118,5 +118,5 @@ def _check_link(root: str, name: str) -> FoundFile | TransferRefusal:
     except FileNotFoundError:
         return TransferRefusal(name, "a symbolic link that leads nowhere")
     if not stat.S_ISREG(status.st_mode):
-        return TransferRefusal(name, "a symbolic link to what is no regular file")
+        return TransferRefusal(name, "a symbolic link to what is not a regular file")
     return name, os.path.relpath(path, base), FileIdentity.of(status)

@@ -82,7 +82,7 @@ def single_target(target: str, name: str) -> tuple[str, str]:
         return target, name
     path = PurePosixPath(target)
     if not path.name:
-        raise UsageError(f"{target!r} is no file", hint=f"write {target}/ for a directory")
+        raise UsageError(f"{target!r} is not a file", hint=f"write {target}/ for a directory")
     return str(path.parent), path.name
 
 
