@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import yaml
 from typer.exceptions import Exit
 
+from tpuctl.jobs.spec import job_file_schema
 from unit.cli.test_help import parse
 from unit.docs.cli_pages import PAGES, pages
 
@@ -147,3 +149,11 @@ def test_every_command_line_of_the_readme_exists():
     named = {noun for text in fences for noun in re.findall(r"\btpuctl ([a-z]+)", text)}
     assert named
     assert named <= {*COMMANDS, *ALIASES}
+
+
+def test_the_first_job_of_the_readme_is_a_job_file_and_a_program():
+    text = (ROOT / "README.md").read_text("utf-8")
+    files = dict(re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", text, re.DOTALL))
+    compile(files["train.py"], "train.py", "exec")
+    document = job_file_schema.read(yaml.compose(files["job.yaml"]))
+    assert (document.get("name"), document.get("run")) == ("first", "python3 train.py")

@@ -46,6 +46,7 @@ async def _print_items(
         async for item in items:
             if isinstance(item, JobRecord):
                 screen.flush()
+                add_cancel_note(runtime, item)  # with a slice it costs something
                 runtime.output.note(f"job {item.job_id}: {item.state}: {item.status_text}")
             else:
                 screen.take(item)

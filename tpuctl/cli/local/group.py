@@ -228,7 +228,7 @@ def preempt(
         str,
         typer.Argument(
             metavar="NODE",
-            help="The node, or a job: its newest slice.",
+            help="The node, or a job: its newest slice, the first of several.",
             autocompletion=completed_by("node"),
         ),
     ],
@@ -263,14 +263,14 @@ def preempt(
 
 
 def _slice_of_job(runtime: Runtime, name: str) -> str | None:
-    """The node of the newest attempt of a job; None where there is no such job or attempt."""
+    """A node of the newest attempt of a job; None where there is no such job or attempt."""
     from tpuctl.operations.jobs import queries
 
     try:
         job = queries.find_job(runtime, name)
     except NotFoundError:
         return None
-    return job.attempts[-1].node if job.attempts else None
+    return job.attempts[-1].nodes[0] if job.attempts else None
 
 
 def _find_anywhere(runtime: Runtime, zone: str, name: str) -> Node:

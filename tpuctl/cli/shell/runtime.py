@@ -209,8 +209,13 @@ class Runtime:
             )
         self.err.write(f"{question} [y/N] ")
         self.err.flush()
-        if self.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise RefusedError("not confirmed: nothing was changed")
+        answer = self.stdin.readline()
+        if not answer.endswith("\n"):  # Ctrl-D
+            self.err.write("\n")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise RefusedError(
+                "not confirmed: nothing was changed", hint="answer y, or add --yes to the command"
+            )
 
     def close(self) -> None:
         """Close the clients that were used."""

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from client.cli.job.job_records import attempt, job, put, store_of
 from localsim.__main__ import main as localsim_main
 from tpuctl.jobs.local import open_jobs
+from tpuctl.models.job import JobState
 from tpuctl.operations.local import local_cloud
 
 
@@ -228,6 +230,17 @@ def test_a_node_is_found_in_whichever_zone_it_is(tpuctl):
 
 def test_preempting_what_is_not_there(tpuctl):
     assert tpuctl("local", "preempt", "nope").code == 10
+
+
+def test_preempting_a_job_takes_its_newest_slice(tpuctl, cloud):
+    tpuctl("node", "create", "digits-1-a2", "-t", "v5litepod-4", "--spot")
+    attempts = (attempt(1), attempt(2, outcome=None, ended_s=None, deleted_s=None))
+    put(store_of(cloud.home), job(state=JobState.RUNNING, attempts=attempts))
+    taken = tpuctl("local", "preempt", "digits", "--no-notice")
+    assert taken.err.splitlines()[0] == (
+        "node 'digits-1-a2' in us-west4-a is being preempted without a notice"
+    )
+    assert tpuctl("node", "list", "-o", "json").json[0]["state"] == "PREEMPTED"
 
 
 def test_faults_are_added_listed_and_cleared(tpuctl):
