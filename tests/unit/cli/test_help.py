@@ -117,6 +117,20 @@ def test_words_of_other_tools_lead_to_commands_that_exist():
          "hint: write --runtime-version, or leave it out: the right one is chosen\n"),
         (("run", "job.yaml", "--dry-run"), "error: No such option: --dry-run\n"
          "hint: run: tpuctl job submit FILE --dry-run\n"),
+        (("kubectl", "get", "pods"), "error: there is no command 'kubectl'\n"
+         "hint: run: tpuctl node list\n"),
+        (("config", "set", "project", "x"), "error: there is no command 'config'\n"
+         "hint: run: tpuctl context edit --help\n"),
+        (("gsutil", "-m", "cp", "gs://b/a", "a"), "error: there is no command 'gsutil'\n"
+         "hint: run: tpuctl data pull gs://b/a a\n"),
+        (("storage", "ls"), "error: there is no command 'storage'\n"
+         "hint: run: tpuctl data list\n"),
+        (("storage", "cp", "-r", "a", "gs://b/a"), "error: there is no command 'storage'\n"
+         "hint: run: tpuctl data push a gs://b/a\n"),
+        (("job", "start", "job.yaml"), "error: tpuctl job has no verb 'start'\n"
+         "hint: run: tpuctl job submit job.yaml\n"),
+        (("node", "list", "--format=json"), "error: No such option: --format (Possible options: "
+         "--sort)\nhint: write -o json, -o yaml, -o csv or -o name\n"),
         (("qr", "rm", "q1"), "error: tpuctl queued-resource has no verb 'rm'\n"
          "hint: run: tpuctl queued-resource delete q1\n"),
         (("node", "lsit"), "error: No such command 'lsit'. Did you mean 'list'?\n"

@@ -26,9 +26,13 @@ ROOT_WORDS: Mapping[str, str] = {
     "show-gpus": "catalog types", "gpus": "catalog types", "gpus list": "catalog types",
     "cost": "history", "cost-report": "history", "billing": "history", "check": "context check",
     "doctor": "context check", "config": "context", "auth": "context create",
-    "login": "context create", "init": "job init", "up": "local up", "reset": "local reset",
-    "fault": "local fault", "preempt": "local preempt", "bench": "local bench",
-    "verify": "checkpoint verify", "ckpt": "checkpoint", "monitor": "top", "ui": "dashboard",
+    "config set": "context edit", "auth login": "context create",
+    "auth application-default": "context create", "gsutil": "data", "demo": "quickstart",
+    "tutorial": "quickstart", "get nodes": "node list", "get pods": "node list",
+    "get jobs": "job list", "login": "context create", "init": "job init", "up": "local up",
+    "reset": "local reset", "fault": "local fault", "preempt": "local preempt",
+    "bench": "local bench", "verify": "checkpoint verify", "ckpt": "checkpoint", "monitor": "top",
+    "ui": "dashboard",
     "version": "--version",
 }  # fmt: skip
 """From gcloud, kubectl, SkyPilot, xpk and rclone, and nouns that are left out."""
@@ -41,11 +45,17 @@ VERB_WORDS: Mapping[str, tuple[str, ...]] = {
     "tunnel": ("forward",), "port-forward": ("forward",), "upload": ("push",), "cp": ("copy",),
     "download": ("pull",), "sync": ("push",), "set": ("use", "update"), "switch": ("use",),
     "save": ("push",), "restore": ("pull",), "check": ("verify", "check"), "restart": ("retry",),
+    "start": ("submit",), "create": ("submit",),
 }  # fmt: skip
 """For a verb, those of tpuctl that may be meant; the first that the noun has is."""
 
-NAMELESS = frozenset({"list", "types", "zones", "runtimes", "prices", "history", "up", "dashboard"})
-"""What runs without a name."""
+NAMELESS = frozenset(
+    {"list", "types", "zones", "runtimes", "prices", "history", "up", "dashboard", "quickstart"}
+)
+"""What runs without a name; words of another tool that follow are left out."""
+HELP_FIRST = frozenset({"context create", "context edit"})
+"""What other tools give other words: its help says which ones it takes."""
+STORAGE_VERBS: Mapping[str, str] = {"ls": "list", "rsync": "push", "cat": "pull"}
 OPTION_WORDS: Mapping[str, str] = {
     "--version": "--runtime-version", "--preemptible": "--spot", "--async": "--no-wait",
     "--dryrun": "--dry-run", "--recurse": "-r", "--update-labels": "--labels",
@@ -55,6 +65,7 @@ OPTION_WORDS: Mapping[str, str] = {
 WITH_NAME = frozenset({"-c", "--cluster"})
 """SkyPilot's name of a cluster, which a job does not have. Its value is left out, too."""
 OPTION_HINTS: Mapping[str, Mapping[str, str]] = {
+    "tpuctl": {"--format": "write -o json, -o yaml, -o csv or -o name"},
     "tpuctl node": {
         "--command": "run: tpuctl node exec NAME --command LINE",
         "--internal-ip": "write --dialer internal",
@@ -91,15 +102,28 @@ def option_hint(command: str, option: str) -> str | None:
 
 
 def _line(meant: str, rest: list[str], *, is_sky: bool) -> str:
+    is_complete = meant.startswith("-") or meant.split()[-1] in NAMELESS
     if meant == "node" and rest[:1] == ["scp"]:
         rest[0] = "cp"
     elif meant == "node" and rest[:1] == ["ssh"] and any(map(_is_command_option, rest)):
         rest = ["exec", *(word for word in rest[1:] if word != "--worker=all")]
+    elif meant == "data":
+        rest = _data_words([word for word in rest if not word.startswith("-")])
+    elif meant in HELP_FIRST or (is_complete and not "".join(rest).startswith("-")):
+        rest = []
     rest = _own_options(rest, is_sky=is_sky)
-    is_complete = meant.startswith("-") or meant.split()[-1] in NAMELESS
     if not is_complete and all(word.startswith("-") for word in rest):
         rest = ["--help"]
     return shlex.join(["tpuctl", *meant.split(), *rest])
+
+
+def _data_words(words: list[str]) -> list[str]:
+    """The verb of `data` and the addresses, for the words of gsutil and `gcloud storage`."""
+    verb, addresses = "".join(words[:1]), words[1:]
+    if verb == "cp":
+        ends = [address.startswith("gs://") for address in (*addresses, "", "")]
+        verb = ("copy" if ends[1] else "pull") if ends[0] else "push"
+    return [STORAGE_VERBS.get(verb, verb), *addresses] if verb else []
 
 
 def _is_command_option(word: str) -> bool:
