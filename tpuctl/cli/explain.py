@@ -53,9 +53,9 @@ def explain(
         runtime.output.items(found.findings, FINDING)
         return
     for each in found.findings:
-        runtime.output.line(runtime.output.typed(line_of(each)))
+        runtime.output.sentence(runtime.output.typed(line_of(each)))
     if not found.findings:
-        runtime.output.line(operation.calm_sentence(found, runtime.now()))
+        runtime.output.sentence(operation.calm_sentence(found, runtime.now()))
 
 
 def line_of(found: Finding) -> str:

@@ -57,7 +57,9 @@ def shown(rows, columns, listing=LISTING, **shared):
 @given(ROWS, st.integers(40, 240))
 def test_every_number_and_name_is_whole_or_its_column_is_named_below(rows, window):
     heading, *lines = shown(rows, window)
-    named = lines.pop() if lines[-1].startswith("not shown: ") else ""
+    named = " ".join(lines[len(rows) :])
+    del lines[len(rows) :]
+    assert named.startswith("not shown: ") or not named
     headings = {key: key.upper() for key in KEYS} | {"size_bytes": "SIZE", "usd_per_hour": "USD/H"}
     left = set(re.findall(r"[A-Z/]+(?=,| \()", named))
     for key, name in headings.items():
@@ -203,8 +205,14 @@ def test_attributes_take_paths():
     assert attributes("real", whole="numerator")["whole"](3) == 3
 
 
-def test_the_fields_of_one_thing_are_text_on_a_screen():
+def fields_shown(fields, columns):
     out = Screen()
+    with mock.patch.dict(os.environ, {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}):
+        Output(Shared(), out, io.StringIO(), lambda: NOW_S).fields(fields)
+    return re.sub("\x1b\\[[0-9;]*m", "", out.getvalue()).splitlines()
+
+
+def test_the_fields_of_one_thing_are_text_on_a_screen():
     fields = {
         "name": "n1",
         "created": Moment(NOW_S - 7200),
@@ -220,18 +228,35 @@ def test_the_fields_of_one_thing_are_text_on_a_screen():
         "size_bytes": Size(2048),
         "spot": True,
     }
-    with mock.patch.dict(os.environ, {"NO_COLOR": "1"}):
-        Output(Shared(), out, io.StringIO(), lambda: NOW_S).fields(fields)
-    assert out.getvalue().splitlines() == [
+    assert fields_shown(fields, 80) == [
         "name         n1",
         "created      2027-01-15T06:00:00Z (2 h ago)",
-        "valid_until  2027-01-15T08:01:00Z",
+        "valid until  2027-01-15T08:01:00Z",
         "labels       team=vision, owner=ada",
         "addresses    10.0.0.1, 10.0.0.2",
         "symptoms     worker=0, kind=LOW_MEMORY, created=2027-01-15T07:59:00Z (1 m ago)",
         "             worker=1, kind=OUT_OF_MEMORY, details=2 GiB",
         "disks        -",
-        "boot_disk    -",
-        "size_bytes   2.0 KiB",
+        "boot disk    -",
+        "size         2.0 KiB",
         "spot         yes",
+    ]
+
+
+def test_values_are_wrapped_beside_their_labels_or_below_them_in_a_narrow_window():
+    fields = {"name": "n1", "service_account": "tpu", "why": "there is no capacity in the zone"}
+    assert fields_shown(fields, 40) == [
+        "name             n1",
+        "service account  tpu",
+        "why              there is no capacity in",
+        "                 the zone",
+    ]
+    assert fields_shown(fields, 24) == [
+        "name",
+        "  n1",
+        "service account",
+        "  tpu",
+        "why",
+        "  there is no capacity",
+        "  in the zone",
     ]

@@ -11,6 +11,7 @@ from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ COLUMNS: Columns["PlannedCopy"] = {
     **attributes(step="step.view.step", kind="step.view.kind.value", name="step.view.name"),
     "target": lambda copy: str(copy.target),
     "objects_sent": lambda copy: len(copy.plan.to_send),
-    **attributes(bytes_sent="plan.size_bytes"),
+    **sizes(bytes_sent="plan.size_bytes"),
     "objects_skipped": lambda copy: len(copy.plan.transfers) - len(copy.plan.to_send),
 }
 """Keys and order are public."""

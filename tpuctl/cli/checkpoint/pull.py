@@ -10,6 +10,7 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.copy_progress import show_copy, warn_of_egress_charge
 from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ COLUMNS: Columns["StepPull"] = {
     **attributes(step="step.view.step", kind="step.view.kind.value", name="step.view.name"),
     "directory": lambda pull: str(pull.target),
     "objects_received": lambda pull: len(pull.plan.to_send),
-    **attributes(bytes_received="plan.size_bytes"),
+    **sizes(bytes_received="plan.size_bytes"),
     "objects_skipped": lambda pull: len(pull.plan.transfers) - len(pull.plan.to_send),
 }
 """Keys and order are public."""

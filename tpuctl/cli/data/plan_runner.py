@@ -10,6 +10,7 @@ from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Size
 from tpuctl.errors import (
     CredentialsError,
@@ -37,6 +38,7 @@ PLAN_COLUMNS = {
     "size_bytes": lambda row: Size(row[1].size_bytes),
     "action": lambda row: _action(row[1]),
 }
+PLAN: Listing[tuple[TransferPlan, Any]] = Listing(PLAN_COLUMNS, least=("path",))
 SENT = "sent"
 RECEIVED = "received"
 RERUN_HINT = "run the same command again: what is there is not sent twice"
@@ -82,7 +84,7 @@ def carry_out_plan(
         runtime.output.warn("no file matches")
     if consent.dry_run:
         rows = [(plan, one) for one in (*plan.transfers, *plan.deletions)]
-        runtime.output.items(rows, PLAN_COLUMNS)
+        runtime.output.items(rows, PLAN)
         _raise_refused(runtime, plan)
         return
     _confirm(runtime, plan, consent)
@@ -95,9 +97,9 @@ def carry_out_plan(
             runtime.output.warn("nothing was deleted, because not everything was copied")
         else:
             errors = _remove_all(runtime, remove, counts)
-    row = {
+    row: dict[str, int | Size] = {
         f"objects_{done}": counts["objects"],
-        f"bytes_{done}": counts["bytes"],
+        f"bytes_{done}": Size(counts["bytes"]),
         "objects_skipped": len(plan.transfers) - len(plan.to_send) + counts["skipped"],
     }
     if remove is not None:
@@ -127,7 +129,7 @@ def carry_out_removal(
             gone, gone_bytes = gone + 1, gone_bytes + event.subject.size_bytes
             watch.advance(event.subject.size_bytes)
             runtime.on_interrupt[-1] = _deleted_text(gone, total)
-    runtime.output.fields({"objects_deleted": gone, "bytes_deleted": gone_bytes})
+    runtime.output.fields({"objects_deleted": gone, "bytes_deleted": Size(gone_bytes)})
     _raise_undeleted(errors, gone, total)
 
 

@@ -10,6 +10,7 @@ from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.output import attributes, entries
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Size
 from tpuctl.cli.shell.worker_access import raise_if_preempted, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryState
@@ -50,7 +51,7 @@ def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> No
                 entry = push_stream(stdin, runtime.bulk(bucket), name, runtime.output.warn)
             size_bytes = entry.size_bytes
             runtime.output.fields(
-                {"objects_sent": 1, "bytes_sent": size_bytes, "objects_skipped": 0}
+                {"objects_sent": 1, "bytes_sent": Size(size_bytes), "objects_skipped": 0}
             )
         case (_, WorkerEndpoint() as place):
             runtime.on_interrupt.append(

@@ -130,7 +130,7 @@ def up(
 
 def _print_endpoints(runtime: Runtime, line: Mapping[str, Any]) -> None:
     """Print for people where a local cloud answers."""
-    runtime.output.line(
+    runtime.output.sentence(
         f"local cloud {line['name']!r} is up: project {line['project']}, zone {line['zone']}, "
         f"bucket gs://{line['bucket']}, workers in mode {line['mode']}"
     )
@@ -329,7 +329,7 @@ def fault(
         runtime.output.note(f"from now on: {row['fault']}; end it with: {end}")
         _note_worker(runtime, row)
     if not text and not clear:
-        runtime.output.items(control.faults(), FAULT_COLUMNS)
+        runtime.output.items(control.faults(), FAULT_COLUMNS, title="faults")
 
 
 app.verb_in("bench", "local.bench:bench")

@@ -51,7 +51,8 @@ def run_quickstart(
     _refuse_other_contexts(runtime)
     quickstart.remove_old_simulator(runtime.home)
     # In JSON stdout holds the summary alone.
-    screen = QuickstartDisplay(runtime, runtime.out if runtime.output.is_table else runtime.err)
+    stream = runtime.out if runtime.output.is_table else runtime.err
+    screen = QuickstartDisplay(runtime, stream, stream)
     with _clean_up_at_end(screen, keep=keep):
         found = _run_steps(runtime, screen, seed, keep=keep)
     _show(runtime, found)
@@ -110,18 +111,28 @@ def _is_worth_showing(line: LogLine, planned: QuickstartPlan) -> bool:
 
 
 class AboveBarStream(io.StringIO):
-    """A stream whose whole lines appear above the progress bar."""
+    """A stream whose whole lines appear above the progress bar.
 
-    def __init__(self, show: Callable[..., None]) -> None:
+    Results go to one that is a terminal, messages to one that is not: a second bar cannot be drawn.
+    """
+
+    def __init__(self, show: Callable[..., None], *, is_terminal: bool) -> None:
         super().__init__()
         self._show = show
+        self._is_terminal = is_terminal
         self._rest = ""
+
+    def isatty(self) -> bool:
+        """Whether tables and colours are shown."""
+        return self._is_terminal
 
     def write(self, text: str) -> int:
         """Show the lines that are whole."""
+        from rich.text import Text
+
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._show(line, markup=False, highlight=False, soft_wrap=True)
+            self._show(Text.from_ansi(line), soft_wrap=True)
         return len(text)
 
 
@@ -131,6 +142,7 @@ class QuickstartDisplay:
 
     runtime: Runtime
     stream: TextIO
+    messages: TextIO
 
     def write(self, text: str) -> None:
         """Write text to the stream at once."""
@@ -147,7 +159,7 @@ class QuickstartDisplay:
         nested = Runtime(
             shared=Shared(context=quickstart.LOCAL_CLOUD),
             out=self.stream,
-            err=self.stream,
+            err=self.messages,
             environ=self.runtime.environ,
         )
         code = main(argv, nested)
@@ -165,7 +177,7 @@ class QuickstartDisplay:
             from rich.console import Console
 
             self.write("\n")
-            Console(file=self.stream).rule(title, align="left")
+            Console(file=self.stream, highlight=False).rule(title, align="left")
         else:
             self.write(f"\n--- {title}\n")
 
@@ -181,12 +193,13 @@ class QuickstartDisplay:
         console, outer = Console(file=self.stream), self.stream
         columns = ("step", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
-            self.stream = AboveBarStream(console.print)
+            self.stream = AboveBarStream(console.print, is_terminal=True)
+            self.messages = AboveBarStream(console.print, is_terminal=False)
             task = progress.add_task("", total=steps)
             try:
                 yield lambda step: progress.update(task, completed=step)
             finally:
-                self.stream = outer
+                self.stream = self.messages = outer
 
 
 @contextmanager

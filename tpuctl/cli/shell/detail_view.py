@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
-from tpuctl.cli.shell.output import STATE_STYLES, Output, printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-GAP = 2
+from tpuctl.cli.shell.output import Output, printable
+from tpuctl.cli.shell.tables.fit import GAP
+from tpuctl.cli.shell.tables.grid import print_grid, styled
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +57,11 @@ def _show_on_terminal(out: TextIO, sheet: DetailView) -> None:
     from rich.text import Text
 
     console = Console(file=out, highlight=False)
-    console.print(Text.assemble((sheet.heading, "bold"), "  ", _styled(sheet.state)))
-    console.print(_grid([(label, text) for label, text in sheet.fields], first="dim"))
+    console.print(Text.assemble((sheet.heading, "bold"), "  ", styled(sheet.state)))
+    print_grid(console, sheet.fields, first="dim")
     for block in _filled(sheet):
         console.print(Text(f"\n{block.title}", style="bold"))
-        console.print(_grid(block.rows, indent=GAP))
-
-
-def _grid(rows: Sequence[Sequence[str]], *, first: str = "", indent: int = 0) -> "Table":
-    from rich.table import Table
-
-    found = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    if indent:
-        found.add_column(width=0)
-    last = len(rows[0]) - 1
-    for number in range(last + 1):
-        style = first if number == 0 else ""
-        found.add_column(style=style, no_wrap=number != last, overflow="fold")
-    for row in rows:
-        found.add_row(*[""] * bool(indent), *map(_styled, row))
-    return found
-
-
-def _styled(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(printable(text), style=STATE_STYLES.get(text.upper(), ""))
+        print_grid(console, block.rows, indent=GAP)
 
 
 def _filled(sheet: DetailView) -> list[DetailBlock]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuctl.cli.shell.options import Format, Shared
 from tpuctl.cli.shell.tables.fit import GAP, Fitted, fit_columns
+from tpuctl.cli.shell.tables.grid import STATE_STYLES, print_grid
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
 from tpuctl.cli.shell.tables.values import CELLS as CELLS
 from tpuctl.cli.shell.tables.values import Columns as Columns
@@ -33,16 +34,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 1000
 RED, YELLOW, BOLD = "31", "33", "1"
 _TEXT = (
-    "why",
-    "error",
-    "command",
-    "details",
-    "reason",
-    "description",
-    "source",
-    "sentence",
-    "about",
-)
+    "why", "error", "command", "details", "reason", "description", "source", "sentence", "about",
+)  # fmt: skip
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(
     r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|sweep|history|supervisor|data|"
@@ -169,13 +162,10 @@ class Output:
             row = {name: texts[name][number] for name in fitted.widths}
             console.print(_line(row, fitted, right))
         if fitted.left_out:
-            hidden = ", ".join(map(_heading, fitted.left_out))
-            more = f"not shown: {hidden} (-o wide, or a wider window)"
-            console.print(more, style="dim", markup=False)
+            for text in _left_out_lines(fitted.left_out):
+                console.print(text, style="dim", markup=False)
 
     def _fitted(self, texts: Mapping[str, Sequence[str]], listing: Listing[T]) -> Fitted:
-        from shutil import get_terminal_size
-
         from rich.cells import cell_len
 
         natural = {
@@ -183,8 +173,7 @@ class Output:
         }
         if self.format == Format.WIDE or self.list_flags.columns:
             return Fitted(natural, ())
-        window = get_terminal_size().columns
-        return fit_columns(natural, window, text=_TEXT, least=listing.least)
+        return fit_columns(natural, window_width(), text=_TEXT, least=listing.least)
 
     def _age(self, epoch_s: float) -> str:
         return age(self.now() - epoch_s)
@@ -210,12 +199,22 @@ class Output:
             self._separated(row, [plain(row)])
         elif self.format == Format.NAME:
             self.out.write(f"{next(iter(row.values()))}\n")
+        elif self.is_terminal:
+            self._field_grid(row)
         else:
-            text_of = self._field_texts if self.is_screen else lambda value: [cell_of(value)]
             width = max(map(len, row)) + GAP
-            for key, value in row.items():
-                for number, text in enumerate(text_of(value)):
-                    self.out.write(f"{'' if number else key:<{width}}{text}\n")
+            self.out.writelines(f"{key:<{width}}{cell_of(row[key])}\n" for key in row)
+
+    def _field_grid(self, row: Mapping[str, Any]) -> None:
+        """Print fields as two columns: the label, and the value wrapped beside it."""
+        from rich.console import Console
+
+        lines = [
+            (_label(key, value) if number == 0 else "", text)
+            for key, value in row.items()
+            for number, text in enumerate(self._field_texts(value))
+        ]
+        print_grid(Console(file=self.out, highlight=False), lines, first="dim")
 
     def _field_texts(self, value: Any) -> list[str]:
         """The lines of a value for people: an entry of a list of records has a line of its own."""
@@ -260,6 +259,14 @@ class Output:
         """The text, with this command's --context added to every tpuctl command in it."""
         name = self.shared.context
         return text if name is None else _COMMAND.sub(f"tpuctl --context {quote(name)} ", text)
+
+    def sentence(self, text: str) -> None:
+        """Print a sentence as one line, or on a terminal as lines that end with a word."""
+        if not self.is_terminal:
+            self.line(text)
+            return
+        for part in wrap(text, window_width()):
+            self.line(part)
 
     def line(self, text: str) -> None:
         """Print a line of data."""
@@ -313,16 +320,36 @@ def worker_label(workers: str, first: int, *, is_coloured: bool) -> str:
     return f"\x1b[{colour}m[{workers}]\x1b[0m" if is_coloured else f"[{workers}]"
 
 
-STATE_STYLES = {
-    **dict.fromkeys(("READY", "ACTIVE", "SUCCEEDED", "RUNNING", "COMPLETE"), "green"),
-    **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "CORRUPT", "LOST"), "red"),
-    **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), "yellow"),
-    **dict.fromkeys(("UNSEALED", "UNVERIFIED", "PARTIAL"), "yellow"),
-}
+def window_width() -> int:
+    """The columns of the terminal."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells that end with a word; longer words are whole."""
+    from textwrap import wrap as wrap_words
+
+    return wrap_words(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _left_out_lines(names: Iterable[str]) -> list[str]:
+    """Which columns are not shown, and what shows them, as short as the window is."""
+    hidden, window = ", ".join(map(_heading, names)), window_width()
+    text = f"not shown: {hidden} (-o wide, or a wider window)"
+    return [text] if len(text) <= window else wrap(f"not shown: {hidden} (-o wide)", window)
 
 
 def _heading(name: str) -> str:
     return name.replace("_", " ").upper()
+
+
+def _label(key: str, value: Any) -> str:
+    """What a field is called for people: `size` and `sent`, where the value has its unit."""
+    if isinstance(value, Size):
+        key = key.removesuffix("_bytes").removeprefix("bytes_")
+    return key.replace("usd_per_hour", "usd/h").replace("_", " ")
 
 
 def _is_number(value: Any) -> bool:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.slices.wait import Stateful
 
@@ -65,12 +66,17 @@ def show_byte_bar(runtime: Runtime, total_bytes: int | None) -> Iterator[Callabl
         BarColumn,
         DownloadColumn,
         Progress,
+        TextColumn,
         TimeRemainingColumn,
-        TransferSpeedColumn,
     )
 
-    columns = [BarColumn(), DownloadColumn(), TransferSpeedColumn()]
+    columns = [BarColumn(), DownloadColumn(binary_units=True), TextColumn("{task.fields[rate]}")]
     left = [TimeRemainingColumn()] if total_bytes else []
     with Progress(*columns, *left, console=Console(file=runtime.err)) as progress:
-        task = progress.add_task("", total=total_bytes)
-        yield lambda count: progress.update(task, advance=count)
+        task = progress.add_task("", total=total_bytes, rate="")
+
+        def advance(count: int) -> None:
+            speed = progress.tasks[0].speed
+            progress.update(task, advance=count, rate=f"{size_text(speed)}/s" if speed else "")
+
+        yield advance

@@ -74,7 +74,7 @@ def test_on_a_terminal_a_bar_has_the_bytes_so_far_and_elsewhere_there_is_none(cl
         assert main(["data", "push", "-", f"{BUCKET}/text"], runtime) == 0
         return err.getvalue()
 
-    assert "5.0/? kB" in pushed(Terminal())
+    assert "4.9/? KiB" in pushed(Terminal())
     assert pushed(io.StringIO()) == ""
 
 
