@@ -18,7 +18,6 @@ from tpuctl import __version__
 from tpuctl.cli.shell.help import other_tools
 from tpuctl.cli.shell.options import TABLE, Verb, load_command, shared_options
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.errors import DeadlineError, LocalIOError, TpuctlError, UsageError
 
 COMPLETION_VARIABLE = "_TPUCTL_COMPLETE"
@@ -108,10 +107,11 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the module of the noun in `args`, for shell completion too.
 
-        `help node create` is `node create --help`. Raises UsageError for the command of another
-        tool, with the one of tpuctl.
+        `help node create` is `node create --help`, unless a manual page is wanted. Raises
+        UsageError for the command of another tool, with the one of tpuctl.
         """
-        if args[:1] == ["help"] and args[1:] and ALIASES.get(args[1], args[1]) in COMMANDS:
+        is_help = args[:1] == ["help"] and "--man" not in args
+        if is_help and args[1:] and ALIASES.get(args[1], args[1]) in COMMANDS:
             args = [*args[1:], "--help"]
         if args:
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
@@ -120,7 +120,11 @@ class LazyGroup(TyperGroup):
             _refuse_command_of_another_tool(args)
         if args and args[0] in COMMANDS:
             place, _ = COMMANDS[args[0]]
-            kind = ListVerb if args[0] in LISTS else Verb
+            kind: type[Verb] = Verb
+            if args[0] in LISTS:
+                from tpuctl.cli.shell.tables.list_verb import ListVerb
+
+                kind = ListVerb
             self.commands[args[0]] = load_command(args[0], place, kind)
         return super().resolve_command(ctx, args)
 

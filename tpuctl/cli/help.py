@@ -1,12 +1,16 @@
 """`tpuctl help`: a page of the documentation, or the options that every command takes."""
 
-from typing import Annotated, cast
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
-from tpuctl.cli.shell.options import TABLE, completed_by
+from tpuctl.cli.shell.options import TABLE, completed_by, load_command
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.fit import GAP
+from tpuctl.cli.shell.tables.grid import print_grid
+from tpuctl.errors import NotFoundError
 from tpuctl.operations.local import help_pages
 
 OPTIONS = "options"
@@ -24,24 +28,52 @@ def complete_topic(
 def show(
     runtime: Runtime,
     topic: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="[TOPIC]",
+            metavar="[TOPIC]...",
             help="A command, a page, or `options`.",
             autocompletion=complete_topic,
         ),
     ] = None,
+    is_man: Annotated[
+        bool, typer.Option("--man", help="Print the manual page of the command, for man.")
+    ] = False,
 ) -> None:
     """Show the help of a command, or a page of the documentation.
 
     Without a topic it lists the pages.
     """
-    if topic is None:
+    words = topic or []
+    if is_man:
+        runtime.out.write(_manual_page(words))
+    elif not words:
         _list_pages(runtime)
-    elif topic == OPTIONS:
+    elif words == [OPTIONS]:
         _show_options(runtime)
     else:
-        _show_page(runtime, help_pages.read_page(topic))
+        _show_page(runtime, help_pages.read_page(" ".join(words)))
+
+
+def _manual_page(words: Sequence[str]) -> str:
+    """The manual page of tpuctl, a noun, or a command. Raises NotFoundError."""
+    from typer.main import get_command
+
+    from tpuctl.cli.app import ALIASES, COMMANDS, app
+    from tpuctl.cli.shell.help.man_page import man_page
+
+    if not words:
+        return man_page("tpuctl", get_command(app))
+    name, *verb = ALIASES.get(words[0], words[0]), *words[1:]
+    command: Any = None
+    if name in COMMANDS:
+        command = load_command(name, COMMANDS[name][0])
+    if verb and isinstance(command, TyperGroup):
+        command = command.get_command(cast(Any, None), " ".join(verb))
+    elif verb:
+        command = None
+    if command is None:
+        raise NotFoundError(f"there is no command {' '.join(words)!r}", hint="run: tpuctl --help")
+    return man_page(" ".join(["tpuctl", name, *verb]), command)
 
 
 def _list_pages(runtime: Runtime) -> None:
@@ -53,15 +85,23 @@ def _list_pages(runtime: Runtime) -> None:
 
 
 def _show_options(runtime: Runtime) -> None:
+    output = runtime.output
     rows = [
-        (", ".join(declarations), str(extra.get("metavar", "")), str(extra["help"]))
+        (f"{', '.join(declarations)} {extra.get('metavar', '')}".rstrip(), str(extra["help"]))
         for _, declarations, extra in TABLE
     ]
-    width = max(len(f"{names} {value}") for names, value, _ in rows) + 2
-    runtime.output.line("Every command takes these, before the noun and after the verb alike:\n")
-    for names, value, about in rows:
-        runtime.output.line(f"  {f'{names} {value}':<{width}}{about}")
-    runtime.output.line("\nEvery list takes --filter, --sort, --columns, --limit and --watch too.")
+    output.sentence("Every command takes these, before the noun and after the verb alike:")
+    output.line("")
+    if output.is_terminal:
+        from rich.console import Console
+
+        print_grid(Console(file=runtime.out, highlight=False), rows, indent=GAP)
+    else:
+        width = max(len(option) for option, _ in rows) + GAP
+        for option, about in rows:
+            output.line(f"  {option:<{width}}{about}")
+    output.line("")
+    output.sentence("Every list takes --filter, --sort, --columns, --limit and --watch too.")
 
 
 def _show_page(runtime: Runtime, text: str) -> None:
