@@ -1,15 +1,12 @@
 """Contexts and settings: flag, environment, file, default; the source is remembered."""
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
-
-import platformdirs
 
 from tpuctl import file_lock
 from tpuctl.durable_directories import make_private, sync_directory
@@ -95,7 +92,11 @@ class Config:
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
     """The directory of tpuctl's own files: `TPUCTL_HOME`, else the user's data directory."""
-    return Path(environ.get("TPUCTL_HOME") or platformdirs.user_data_path("tpuctl"))
+    if named := environ.get("TPUCTL_HOME"):
+        return Path(named)
+    import platformdirs
+
+    return platformdirs.user_data_path("tpuctl")
 
 
 def load(directory: Path) -> Config:
@@ -169,6 +170,8 @@ def create_private(path: Path, data: bytes) -> None:
 
 
 def _write(path: Path, data: bytes, publish: Callable[[Path], object]) -> None:
+    import tempfile  # with platformdirs, a tenth of what `tpuctl --help` takes
+
     try:
         make_private(path.parent)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

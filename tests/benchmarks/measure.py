@@ -2,10 +2,11 @@
 
 import json
 import platform
+import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +32,14 @@ def alternate(
     *,
     environ: Mapping[str, str],
     rounds: int = ROUNDS,
+    measure: Callable[[Sequence[str], Mapping[str, str]], float] | None = None,
 ) -> Contest:
-    """Run both in turns, once to warm up and then `rounds` times."""
+    """Run both in turns, once to warm up and then `rounds` times; wall time unless told else."""
+    measure = measure or whole_process
     found = Contest([], [])
     for round_number in range(rounds + 1):
         for argv, times in ((ours, found.ours_s), (peer, found.peer_s)):
-            took_s = whole_process(argv, environ)
+            took_s = measure(argv, environ)
             if round_number:
                 times.append(took_s)
     return found
@@ -47,6 +50,14 @@ def whole_process(argv: Sequence[str], environ: Mapping[str, str]) -> float:
     began = time.perf_counter()
     subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     return time.perf_counter() - began
+
+
+def cpu_time(argv: Sequence[str], environ: Mapping[str, str]) -> float:
+    """CPU seconds of one run, which other programs of the machine disturb less."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    whole_process(argv, environ)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def keep(name: str, target: str, **figures: object) -> None:

@@ -9,10 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tpuctl import config
 from tpuctl.cli.shell.options import Shared
-from tpuctl.cli.shell.output import Output
-from tpuctl.config import Config, Context, Setting
 from tpuctl.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
@@ -20,7 +17,9 @@ if TYPE_CHECKING:
     from tpuctl.api.monitoring import MonitoringApi
     from tpuctl.api.ssh.keys import Access
     from tpuctl.api.tpu.tpu import TpuApi
+    from tpuctl.cli.shell.output import Output
     from tpuctl.cli.shell.slice_options import RequestFlags
+    from tpuctl.config import Config, Context, Setting
     from tpuctl.jobs.interfaces import Backends
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
@@ -47,13 +46,17 @@ class Runtime:
     """Whoever ran this command knows which jobs have no supervisor."""
 
     @cached_property
-    def output(self) -> Output:
+    def output(self) -> "Output":
         """Prints results and messages."""
+        from tpuctl.cli.shell.output import Output  # `--help` needs none
+
         return Output(self.shared, self.out, self.err, self.now)
 
     @cached_property
     def home(self) -> Path:
         """The directory of tpuctl's own files."""
+        from tpuctl import config
+
         return config.home(self.environ)
 
     @cached_property
@@ -64,18 +67,23 @@ class Runtime:
         return RequestFlags()
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
         """The configuration file."""
+        from tpuctl import config
+
         return config.load(self.home)
 
     @property
-    def context_name(self) -> Setting:
+    def context_name(self) -> "Setting":
         """The name of the context in use, and whether a flag, a variable or the file chose it."""
+        from tpuctl import config
+
         return config.context_name(self.shared.context, self.environ, self.config)
 
     @property
     def known_context_name(self) -> str:
         """The name of the context in use, which is looked up and not started. NotFoundError."""
+        from tpuctl import config
         from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
@@ -85,8 +93,10 @@ class Runtime:
         return name
 
     @cached_property
-    def context(self) -> Context:
+    def context(self) -> "Context":
         """The context in use; the local cloud is started when it is needed and not running."""
+        from tpuctl import config
+
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
         context = replace(context, **self._overrides())
@@ -97,6 +107,7 @@ class Runtime:
     @cached_property
     def tpu(self) -> "TpuApi":
         """The Cloud TPU API."""
+        from tpuctl import config
         from tpuctl.api.connect import tpu_api
 
         api = tpu_api(self.context)
@@ -189,6 +200,7 @@ class Runtime:
 
     def has_no_local_state(self) -> bool:
         """Whether the context is a local cloud that was never started; says so if it is."""
+        from tpuctl import config
         from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
@@ -230,7 +242,8 @@ class Runtime:
         }
         return {key: value for key, value in asked.items() if value}
 
-    def _local(self, name: str) -> Context:
+    def _local(self, name: str) -> "Context":
+        from tpuctl import config
         from tpuctl.operations.local import local_cloud, network
 
         if name != config.DEFAULT_CONTEXT and not local_cloud.exists(self.home, name):
@@ -245,7 +258,7 @@ class Runtime:
         return local_cloud.context_of(line)
 
 
-def unknown_context_error(name: str, known: Config) -> NotFoundError:
+def unknown_context_error(name: str, known: "Config") -> NotFoundError:
     """The error for a context that is not there, with those that are spelled like it."""
     from tpuctl import catalog
 
