@@ -24,7 +24,9 @@ def main() -> None:
     """Make every picture again."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as home, watched_job(Path(home)) as here:
-        time.sleep(WATCHED_S)
+        until_s = time.monotonic() + WATCHED_S
+        terminal_pictures.make_others(here, PICTURES)
+        time.sleep(max(0.0, until_s - time.monotonic()))
         terminal_pictures.make(here, PICTURES)
         if chromium_path() is None:
             sys.exit("there is no Chromium: the pictures of the dashboard stay as they are")
