@@ -127,6 +127,12 @@ def test_a_narrow_window_shortens_text_and_names_what_it_leaves_out():
     assert shown(rows, 20, output="wide")[2].endswith("in the zone 'us-west4-a'")
 
 
+def test_prices_are_aligned_with_their_heading_where_none_is_known():
+    rows = [{"name": "n1", "usd_per_hour": None, "state": "READY"}]
+    listing = Listing({key: (lambda row, key=key: row[key]) for key in rows[0]})
+    assert shown(rows, 80, listing) == ["NAME  USD/H  STATE", "n1        -  READY"]
+
+
 def test_a_pipe_gets_the_same_columns_with_tabs_below_a_header():
     out = io.StringIO()
     Output(Shared(), out, io.StringIO(), lambda: NOW_S).items([ROW], LISTING)

@@ -154,7 +154,11 @@ class Output:
         console = Console(file=self.out, highlight=False, soft_wrap=True)
         if title:
             console.print(title, style="italic", markup=False)
-        right = {name for name, listed in values.items() if any(map(_is_number, listed))}
+        right = {
+            name
+            for name, listed in values.items()
+            if name.startswith("usd") or any(map(_is_number, listed))
+        }
         if not self.shared.no_headers:
             headings = {name: _heading(name) for name in fitted.widths}
             console.print(_line(headings, fitted, right).plain, style="bold", markup=False)
