@@ -19,6 +19,7 @@ from tpuctl.operations.completion import name_cache, refresh
 def shell(cloud, monkeypatch, capsys):
     """`shell(words, name="bash")` is what that shell gets; no list command is started."""
     monkeypatch.setattr(refresh, "spawn_detached", lambda *_: None)
+    name_cache.remove_lists(cloud.home, "local")  # of the tests before, which share the home
 
     def ask(*words, name="bash"):
         line = " ".join(("tpuctl", *words))

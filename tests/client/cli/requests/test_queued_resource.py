@@ -52,10 +52,10 @@ def test_an_active_request_is_not_deleted_without_force(tpuctl):
 def test_a_deletion_names_the_nodes_that_exist(tpuctl):
     tpuctl(*CREATE)
     asked = tpuctl("qr", "delete", "q1")
-    assert asked.err.startswith("error: Delete queued resource 'q1' in context 'local' (")
+    assert "terminal: Delete queued resource 'q1' in context 'local' (" in asked.err
     tpuctl("qr", "wait", "q1")
     asked = tpuctl("qr", "delete", "q1", "--force")
-    assert asked.err.startswith("error: Delete queued resource 'q1' and node 'q1' in context ")
+    assert "terminal: Delete queued resource 'q1' and node 'q1' in context " in asked.err
 
 
 def test_a_preempted_request_is_suspended_and_says_so(tpuctl):
