@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tpuctl.models import option_rules
+from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.node import Provisioning
 from tpuctl.models.search import Candidate, Place, Search
 from tpuctl.models.slice_options import SliceOptions
@@ -180,6 +181,8 @@ class JobSpec:
     search: Search = Search()
     ray: Ray | None = None
     """The cluster whose driver `run` is, on worker 0 alone; none: `run` is run on every worker."""
+    serve: ServeSpec | None = None
+    """The engine of a service, in place of `run`."""
 
 
 class ProofResult(StrEnum):

@@ -1,0 +1,132 @@
+"""A service: replicas of a model that answer requests, and the record of what becomes of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tpuctl.models.job import JobSpec
+
+
+class ReplicaState(StrEnum):
+    """The state of a replica, as `service describe` shows it."""
+
+    WAITING = "WAITING"
+    """Its slice is not there yet, or its workers are prepared."""
+    LOADING = "LOADING"
+    """Its command runs, and its ready path does not answer 200 yet."""
+    READY = "READY"
+    DRAINING = "DRAINING"
+    """It gets no new requests; its job ends when those it has are answered."""
+    FAILED = "FAILED"
+    """Its job has ended without being asked to."""
+    ENDED = "ENDED"
+
+
+ROUTED_STATES = frozenset({ReplicaState.READY})
+"""Replicas in these states get new requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAddress:
+    """Where the engine of a replica listens: a port of one worker."""
+
+    zone: str
+    node: str
+    worker_id: int
+    ip_address: str
+    external_ip: str | None
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica: a job whose program is the engine."""
+
+    number: int
+    """Given once in a service's life."""
+    job_id: str
+    revision: int
+    state: ReplicaState = ReplicaState.WAITING
+    on_demand: bool = False
+    address: ReplicaAddress | None = None
+    """None while it has no slice."""
+    created_s: float = 0.0
+    ready_s: float | None = None
+    """When it was first READY on the slice that it has now."""
+    drained_since_s: float | None = None
+    """Since when it gets no new requests."""
+    why: str = ""
+    """Why it drains or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One version of a service: a job file that was submitted or given to an update."""
+
+    number: int
+    spec: JobSpec
+    created_s: float
+    workdir_sha256: str | None = None
+
+
+class ServiceState(StrEnum):
+    """The state of a service, as `service list` shows it."""
+
+    STARTING = "STARTING"
+    """No replica has been READY yet."""
+    READY = "READY"
+    """As many replicas are READY as it wants."""
+    UPDATING = "UPDATING"
+    """Replicas of an older revision are replaced one by one."""
+    DEGRADED = "DEGRADED"
+    """Fewer replicas are READY than it wants."""
+    IDLE = "IDLE"
+    """It wants no replica: nobody asks."""
+    DELETING = "DELETING"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEvent:
+    """A change of a service, as a line for people."""
+
+    time_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    """The whole state of a service, as it is kept in the bucket."""
+
+    name: str
+    owner: str
+    created_s: float
+    revisions: tuple[Revision, ...]
+    """The oldest first; the last one is wanted."""
+    host_id: str = ""
+    """The machine and context it was submitted from: only there its secrets are known."""
+    fence: int = 0
+    state: ServiceState = ServiceState.STARTING
+    why: str = "waiting for a supervisor"
+    wanted_replicas: int = 0
+    replicas: tuple[Replica, ...] = ()
+    next_number: int = 1
+    """Of the next replica."""
+    delete_requested_s: float | None = None
+    ended_s: float | None = None
+    events: tuple[ServiceEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyReport:
+    """What one proxy of a service says of its load; written every few seconds while it changes."""
+
+    proxy_id: str
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    """Replica number, as text -> requests that it has from this proxy now."""
+    queued: int = 0
+    """Requests that wait for a replica."""
+    routed: tuple[int, ...] = ()
+    """Numbers of the replicas that this proxy would send a new request to now."""
+    requests_total: int = 0
+    updated_s: float = 0.0

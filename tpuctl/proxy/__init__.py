@@ -1,0 +1,1 @@
+"""The reverse proxy of a service: one address, and requests to replicas that answer."""
