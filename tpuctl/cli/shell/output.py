@@ -164,7 +164,8 @@ class Output:
             console.print(_line(headings, fitted, right).plain, style="bold", markup=False)
         for number in range(len(rows)):
             row = {name: texts[name][number] for name in fitted.widths}
-            console.print(_line(row, fitted, right))
+            for line in _row_lines(row, fitted, right):
+                console.print(line)
         if fitted.left_out:
             for text in _left_out_lines(fitted.left_out):
                 console.print(text, style="dim", markup=False)
@@ -358,6 +359,20 @@ def _label(key: str, value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Usd, Size)) and not isinstance(value, bool)
+
+
+def _row_lines(
+    row: Mapping[str, str], fitted: Fitted, right: Iterable[str]
+) -> Iterator["Text"]:
+    """A row of a table; a name that is wider than its column stands on a line above the rest."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    first, name = next(iter(row.items()))
+    if cell_len(name) > fitted.widths[first] and first not in _TEXT:
+        yield Text(name, no_wrap=True)
+        row = {**row, first: ""}
+    yield _line(row, fitted, right)
 
 
 def _line(row: Mapping[str, str], fitted: Fitted, right: Iterable[str]) -> "Text":

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 GAP = 2
 TEXT_WIDTH = 16
-"""A column of text is not shortened below this many cells; it leaves instead."""
+"""A column of text is not shortened below this many cells; it leaves instead. Nor does the first
+column become narrower: a name that is wider than its column has a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +22,28 @@ def fit_columns(
 ) -> Fitted:
     """Fit columns of the widths `natural`, heading included, into a window.
 
-    Columns of `least` leave first, in that order, then the others from the right; the first column
-    stays whatever its width is. Only columns of `text` may get less than their natural width, the
-    others are whole or absent.
+    Columns of `least` leave first, in that order. Before any other one leaves, the first column
+    becomes narrower, and its cells that are wider get lines of their own; then the others leave
+    from the right. The first column stays. Only columns of `text` may be shortened, the others are
+    whole or absent.
     """
     shortened = {key: min(natural[key], TEXT_WIDTH) for key in text if key in natural}
     kept = {**natural, **shortened}
-    leaving = [*(key for key in least if key in natural), *reversed(list(natural))]
     first = next(iter(natural), None)
-    for key in leaving:
-        if _total(kept) <= window:
-            break
-        if key != first:
+    for key in (key for key in least if key in natural):
+        if key != first and _total(kept) > window:
             kept.pop(key, None)
+    growing = list(shortened)
+    if first is not None and _total(kept) > window:
+        kept[first] = min(natural[first], TEXT_WIDTH)
+        growing.insert(0, first)
+        for key in reversed(list(natural)):
+            if key != first and _total(kept) > window:
+                kept.pop(key, None)
+        if len(kept) == 1:
+            return Fitted({first: natural[first]}, [key for key in natural if key != first])
     spare = window - _total(kept)
-    for key in shortened:
+    for key in growing:
         if key in kept and spare > 0:
             more = min(spare, natural[key] - kept[key])
             kept[key] += more
