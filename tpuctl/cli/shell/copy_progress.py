@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_EVERY_S = 5.0
+_LISTING_TEXT = "listing what is to be copied"
+"""In place of figures until the copy itself says how much is to come."""
 
 
 @dataclass
@@ -91,21 +93,26 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgr
         TimeRemainingColumn,
     )
 
-    columns = (
+    known = (
         BarColumn(),
         DownloadColumn(binary_units=True),
         TextColumn("{task.fields[objects]}"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
+    unknown = BarColumn(), TextColumn(_LISTING_TEXT)
+    columns = known if objects else unknown
     console = Console(file=runtime.err)
     with Progress(*columns, console=console) as progress, _above_the_bar(runtime, console):
-        total = total_bytes or None
+        total = total_bytes if objects else None
         task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")
 
         def show(watch: CopyProgress) -> None:
+            if not watch.objects:
+                return
+            progress.columns = known
             done, speed = f"{watch.done_objects}/{watch.objects}", progress.tasks[0].speed
-            rate, total = f"{size_text(speed)}/s" if speed else "", watch.total_bytes or None
+            rate, total = f"{size_text(speed)}/s" if speed else "", watch.total_bytes
             progress.update(task, total=total, completed=watch.done_bytes, objects=done, rate=rate)
 
         watch = CopyProgress(objects, total_bytes, show)

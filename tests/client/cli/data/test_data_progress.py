@@ -42,6 +42,19 @@ def test_only_of_a_whole_copy_the_bar_stays(done_bytes, is_shown):
     assert erased != is_shown
 
 
+def test_before_the_amount_is_known_no_figure_is_shown():
+    runtime = Runtime(out=io.StringIO(), err=Terminal())
+    with show_copy(runtime) as watch:
+        watch.advance(0)
+    before = runtime.err.getvalue()
+    assert ("listing what is to be copied" in before, "0/" in before) == (True, False)
+    with show_copy(runtime) as watch:
+        watch.expect(2, 0)
+        watch.finished()
+    shown = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", runtime.err.getvalue())
+    assert ("0/0 bytes 1/2" in shown, "?" in shown) == (True, False)
+
+
 def test_amounts_and_rates_are_in_the_same_units():
     runtime = Runtime(out=io.StringIO(), err=Terminal())
     with show_copy(runtime, objects=1, total_bytes=4 * 2**20) as watch:
