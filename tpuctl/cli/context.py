@@ -235,8 +235,12 @@ def rename(
 
     Its jobs stay where they are. A supervisor of it must be stopped first.
     """
+    from tpuctl.operations.workers import execute  # SSH takes its time to load
+
     check_name(new_name)
     contexts.rename_context(runtime.home, runtime.config, name, new_name)
+    name_cache.rename_lists(runtime.home, name, new_name)
+    execute.rename_notes(runtime.home, name, new_name)
     runtime.output.note(f"context {name!r} is called {new_name!r} now")
 
 

@@ -14,7 +14,7 @@ Dir = Annotated[
     str,
     typer.Argument(
         metavar="DIR",
-        help="gs://BUCKET/DIR, a directory here, or a job: where it saves.",
+        help="gs://BUCKET/DIR, a job (where it saves) or a path (./DIR).",
         autocompletion=completed_by("checkpoint directory"),
     ),
 ]
@@ -40,7 +40,7 @@ def resolve_directory(runtime: Runtime, text: str) -> "CheckpointLocation":
     from tpuctl.operations.checkpoints import survey
 
     place = survey.resolve_directory(
-        text, runtime.store, has_jobs=lambda: not runtime.has_no_local_state()
+        text, runtime.store, has_jobs=lambda: not runtime.is_never_started
     )
     if place.job:
         runtime.output.note(f"job {place.job} saves to {place.url}")

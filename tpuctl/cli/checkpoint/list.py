@@ -67,6 +67,6 @@ def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
     """
     survey = survey_directory(runtime, directory)
     steps = ((str(view.handle), view.state.value, 0) for view in survey.views)
-    if directory.startswith("gs://") or "/" not in directory:  # the context's, or a job of it
+    if survey.place.url.startswith("gs://"):  # the context's, or a job of it
         runtime.remember("step", steps, directory)
     print_steps(runtime.output, survey.views, COLUMNS, SCREEN)

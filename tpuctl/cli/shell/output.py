@@ -361,9 +361,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Usd, Size)) and not isinstance(value, bool)
 
 
-def _row_lines(
-    row: Mapping[str, str], fitted: Fitted, right: Iterable[str]
-) -> Iterator["Text"]:
+def _row_lines(row: Mapping[str, str], fitted: Fitted, right: Iterable[str]) -> Iterator["Text"]:
     """A row of a table; a name that is wider than its column stands on a line above the rest."""
     from rich.cells import cell_len
     from rich.text import Text

@@ -200,15 +200,19 @@ class Runtime:
 
     def has_no_local_state(self) -> bool:
         """Whether the context is a local cloud that was never started; says so if it is."""
+        if self.is_never_started:
+            self.output.note("note: the local cloud has not been started yet: tpuctl local up")
+        return self.is_never_started
+
+    @property
+    def is_never_started(self) -> bool:
+        """Whether the context is a local cloud that was never started."""
         from tpuctl import config
         from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
         is_known = name in self.config.contexts or local_cloud.exists(self.home, name)
-        if is_known or name != config.DEFAULT_CONTEXT:
-            return False
-        self.output.note("note: the local cloud has not been started yet: tpuctl local up")
-        return True
+        return name == config.DEFAULT_CONTEXT and not is_known
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something is deleted; raises RefusedError unless the answer is yes."""

@@ -25,6 +25,8 @@ from tpuctl.store import Store, open_store
 if TYPE_CHECKING:
     from tpuctl.models.job import JobRecord
 
+JOB_NAME = re.compile(r"[a-z][-a-z0-9]{0,62}")
+"""What a job's name or id may be: no path with a slash, a dot or an underscore."""
 _BELOW = re.compile(r"(.+)/step_[0-9]{12}/COMMIT")
 
 
@@ -199,35 +201,39 @@ def _seconds(milliseconds: int | None) -> float | None:
 def resolve_directory(
     text: str, open_bucket: StoreOpener, has_jobs: Callable[[], bool]
 ) -> CheckpointLocation:
-    """The directory that `text` means; a path that exists comes before a job of that name.
+    """The directory that `text` means: a job's where one has that name, else the one at that path.
 
-    `has_jobs` is asked before jobs are read. Raises UsageError when `text` is a file, or a job that
-    does not save to a bucket, NotFoundError when there is neither a path nor a job.
+    What cannot be the name of a job, as `./train` and `/mnt/train`, is a path. `has_jobs` is asked
+    before jobs are read. Raises UsageError when `text` is a file, or a job that does not save to a
+    bucket, NotFoundError when there is neither a path nor a job.
     """
     if text.startswith("gs://"):
         return CheckpointLocation(_normalize(text), open_bucket)
     if not text:
         raise UsageError("no directory is named", hint="name it: gs://BUCKET/DIR, a path or a job")
+    may_be_job = JOB_NAME.fullmatch(text) is not None
+    if may_be_job and has_jobs() and (job := _find_job(open_bucket(), text)):
+        return replace(job_directory(job, open_bucket), job=text)
     path = Path(text).expanduser()
     if path.is_dir():
         return CheckpointLocation(str(path), open_store)
     if path.exists():
         raise UsageError(f"{text} is a file", hint="name the directory that the steps are in")
-    if "/" in text:
+    if not may_be_job:
         raise NotFoundError(f"there is no directory {text!r}", hint="check the path")
-    nowhere = NotFoundError(
-        f"{text!r} is neither a directory here nor a job",
+    raise NotFoundError(
+        f"{text!r} is neither a job nor a directory here",
         hint="run: tpuctl job list, or name it as gs://BUCKET/DIR",
     )
-    if not has_jobs():
-        raise nowhere
+
+
+def _find_job(store: Store, name: str) -> "JobRecord | None":
     from tpuctl.jobs import client  # all that jobs are made of: a directory needs nothing of it
 
     try:
-        job = client.describe(open_bucket(), text)
-    except NotFoundError as error:
-        raise nowhere from error
-    return replace(job_directory(job, open_bucket), job=text)
+        return client.describe(store, name)
+    except NotFoundError:
+        return None
 
 
 def job_directory(job: "JobRecord", open_bucket: StoreOpener) -> CheckpointLocation:

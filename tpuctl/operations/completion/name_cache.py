@@ -87,6 +87,13 @@ def remove_lists(home: Path, context: str) -> None:
         _path(home, context).unlink(missing_ok=True)
 
 
+def rename_lists(home: Path, old: str, new: str) -> None:
+    """Give the file of a context to its new name, in place of one that was left there."""
+    remove_lists(home, new)
+    with suppress(OSError):
+        _path(home, old).replace(_path(home, new))
+
+
 def _path(home: Path, context: str) -> Path:
     return home / "completion" / f"{context}.json"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -103,5 +104,17 @@ def load_failed(home: Path, context: str, target: CommandTarget) -> list[int]:
     return failed
 
 
+def rename_notes(home: Path, old: str, new: str) -> None:
+    """Give what is remembered of a context to its new name, in place of what was left there."""
+    if not _notes(home, old).is_dir():
+        return
+    shutil.rmtree(_notes(home, new), ignore_errors=True)
+    _notes(home, old).replace(_notes(home, new))
+
+
 def _path(home: Path, context: str, target: CommandTarget) -> Path:
-    return home / "exec" / context / target.note
+    return _notes(home, context) / target.note
+
+
+def _notes(home: Path, context: str) -> Path:
+    return home / "exec" / context

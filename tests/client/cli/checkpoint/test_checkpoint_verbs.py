@@ -270,7 +270,7 @@ def test_what_is_not_complete_cannot_be_verified(here, saved):
     [
         (("list", "./nowhere"), 10, "there is no directory './nowhere'"),
         (("list", ""), 2, "no directory is named"),
-        (("list", "nowhere"), 10, "'nowhere' is neither a directory here nor a job"),
+        (("list", "nowhere"), 10, "'nowhere' is neither a job nor a directory here"),
         (("list", "{file}"), 2, "is a file"),
         (("list", "{empty}"), 10, "no checkpoint is in"),
         (("verify", "{steps}", "--step", "7"), 10, "there is no step '7' in"),

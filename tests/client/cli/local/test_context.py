@@ -10,6 +10,8 @@ from tpuctl import config, file_lock
 from tpuctl.config import Config, Context
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.audit import preflight
+from tpuctl.operations.completion import name_cache
+from tpuctl.operations.completion.name_cache import KnownName
 
 CREATE = ("context", "create", "lab", "--project", "p", "--zone", "us-west4-a", "--bucket", "b")
 
@@ -351,6 +353,11 @@ def test_rename_takes_along_what_this_machine_knows(offline):
     lab = Context("lab", "p", "us-west4-a", "b")
     config.save(offline.home, Config("lab", {"lab": lab, "old": lab}))
     host = supervisor_lock.ensure_host_id(offline.home, "lab")
+    name_cache.write_list(offline.home, "lab", "node", [KnownName("n1")], 1.0)
+    name_cache.write_list(offline.home, "team", "node", [KnownName("left-behind")], 1.0)
+    for context, note in (("lab", "n1.json"), ("team", "left-behind.json")):
+        (offline.home / "exec" / context).mkdir(parents=True)
+        (offline.home / "exec" / context / note).write_text("{}")
     taken = offline("context", "rename", "lab", "old")
     assert (taken.code, taken.err.splitlines()[0]) == (11, "error: context 'old' exists")
     assert offline("context", "rename", "lab", "team").code == 0
@@ -359,6 +366,12 @@ def test_rename_takes_along_what_this_machine_knows(offline):
         ("local", False), ("old", False), ("team", True)
     ]  # fmt: skip
     assert supervisor_lock.host_id(offline.home, "team") == host
+    assert name_cache.read_lists(offline.home, "team")["node"].rows == (KnownName("n1"),)
+    assert name_cache.read_lists(offline.home, "lab") == {}
+    notes = (offline.home / "exec").rglob("*.json")
+    assert [note.relative_to(offline.home / "exec").as_posix() for note in notes] == [
+        "team/n1.json"
+    ]
     with supervisor_lock.hold(offline.home, "team"):
         refused = offline("context", "rename", "team", "lab")
     assert refused.code == 12

@@ -1,6 +1,7 @@
 """What commands of checkpoints leave to operations: which directory, and when to fail."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.jobs.record import record_store
+from tpuctl.models.job import Checkpoints
 from tpuctl.operations.checkpoints.prune import plan_prune, recheck_plan
 from tpuctl.operations.checkpoints.seal import SealResult, require_sealed
 from tpuctl.operations.checkpoints.survey import (
@@ -23,6 +26,7 @@ from tpuctl.operations.checkpoints.survey import (
 from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult, require_whole
 from tpuctl.store import open_store
 from unit.checkpoint.runs import tree
+from unit.jobs.job_steps import job
 from unit.operations.checkpoints.checkpoint_views import view
 
 PLACE = CheckpointLocation("/steps", open_store)
@@ -54,11 +58,26 @@ def test_a_bucket_is_taken_at_its_word(text, url):
     assert resolve_directory(text, no_store, has_jobs=lambda: False).url == url
 
 
-def test_a_path_comes_before_a_job_of_that_name(tmp_path, monkeypatch):
+def test_a_job_comes_before_a_directory_of_that_name(tmp_path, monkeypatch):
     (tmp_path / "train").mkdir()
     monkeypatch.chdir(tmp_path)
-    place = resolve_directory("train", no_store, has_jobs=lambda: True)
-    assert (place.url, place.job) == ("train", "")
+    (bucket := tmp_path / "bucket").mkdir()
+    store = open_store(str(bucket))
+    record = job()
+    named = replace(record.spec, name="train", checkpoints=Checkpoints("gs://b/steps", 3, ""))
+    for url, name in (("train", ""), ("gs://b/steps", "train")):
+        place = resolve_directory("train", lambda _=None: store, has_jobs=lambda: True)
+        assert (place.url, place.job) == (url, name)
+        if not name:
+            record_store.create(store, replace(record, spec=named))
+
+
+def test_what_cannot_be_a_job_is_a_path(tmp_path, monkeypatch):
+    (tmp_path / "run_1").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for text in ("./run_1", "run_1", str(tmp_path / "run_1")):
+        place = resolve_directory(text, no_store, has_jobs=lambda: True)
+        assert (Path(place.url).name, place.job) == ("run_1", "")
 
 
 @pytest.mark.parametrize(
@@ -68,11 +87,11 @@ def test_what_is_no_directory_is_refused(text, error, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error):
-        resolve_directory(text, no_store, has_jobs=lambda: True)
+        resolve_directory(text, no_store, has_jobs=lambda: False)
 
 
 def test_without_jobs_none_is_looked_for():
-    with pytest.raises(NotFoundError, match="neither a directory here nor a job"):
+    with pytest.raises(NotFoundError, match="neither a job nor a directory here"):
         resolve_directory("train", no_store, has_jobs=lambda: False)
 
 

@@ -29,19 +29,15 @@ def fit_columns(
     """
     shortened = {key: min(natural[key], TEXT_WIDTH) for key in text if key in natural}
     kept = {**natural, **shortened}
-    first = next(iter(natural), None)
-    for key in (key for key in least if key in natural):
-        if key != first and _total(kept) > window:
-            kept.pop(key, None)
+    first, *others = natural
+    _remove(kept, [key for key in least if key in others], window)
     growing = list(shortened)
-    if first is not None and _total(kept) > window:
+    if _total(kept) > window:
         kept[first] = min(natural[first], TEXT_WIDTH)
         growing.insert(0, first)
-        for key in reversed(list(natural)):
-            if key != first and _total(kept) > window:
-                kept.pop(key, None)
-        if len(kept) == 1:
-            return Fitted({first: natural[first]}, [key for key in natural if key != first])
+        _remove(kept, others[::-1], window)
+    if list(kept) == [first]:
+        kept[first] = natural[first]
     spare = window - _total(kept)
     for key in growing:
         if key in kept and spare > 0:
@@ -49,6 +45,14 @@ def fit_columns(
             kept[key] += more
             spare -= more
     return Fitted(kept, [key for key in natural if key not in kept])
+
+
+def _remove(kept: dict[str, int], leaving: Iterable[str], window: int) -> None:
+    """Remove columns, in that order, until the others fit."""
+    for key in leaving:
+        if _total(kept) <= window:
+            break
+        kept.pop(key, None)
 
 
 def _total(widths: Mapping[str, int]) -> int:
