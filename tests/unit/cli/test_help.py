@@ -102,6 +102,12 @@ def test_words_of_other_tools_lead_to_commands_that_exist():
         (("queue",), "error: there is no command 'queue'\nhint: run: tpuctl job list\n"),
         (("launch", "-c", "mine", "task.yaml", "--down"), "error: there is no command 'launch'\n"
          "hint: run: tpuctl run task.yaml\n"),
+        (("sky", "exec", "mine", "task.yaml"), "error: there is no command 'sky'\n"
+         "hint: run: tpuctl job submit task.yaml --node mine\n"),
+        (("exec", "-c", "mine", "task.yml", "-d"), "error: there is no command 'exec'\n"
+         "hint: run: tpuctl job submit task.yml --node mine\n"),
+        (("sky", "exec", "mine", "--", "cat", "task.yaml"), "error: there is no command 'sky'\n"
+         "hint: run: tpuctl node exec mine -- cat task.yaml\n"),
         (("sky", "jobs", "queue"), "error: there is no command 'sky'\n"
          "hint: run: tpuctl job list\n"),
         (("compute", "tpus", "tpu-vm", "create", "n1", "--version=v2-alpha-tpuv5-lite", "--async"),

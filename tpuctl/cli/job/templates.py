@@ -10,8 +10,6 @@ from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.local import templates
 
-FIRST = "digits-jax"
-"""The template of whoever names none: it is the same program on every cloud."""
 COLUMNS = attributes("name", "about")
 
 
@@ -26,13 +24,13 @@ def list_templates(runtime: Runtime) -> None:
 def init(
     runtime: Runtime,
     template: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[TEMPLATE]",
-            help="What `tpuctl job templates` lists.",
+            help="What `tpuctl job templates` lists; default: one that runs on the context.",
             autocompletion=completed_by("template"),
         ),
-    ] = FIRST,
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Argument(metavar="[DIR]", help="Where to; default: a folder of the template's name."),
@@ -43,8 +41,9 @@ def init(
 
     Program, job file and data, ready to be submitted.
     """
-    target = directory or Path(template)
-    written = templates.write_template(template, target, force=force)
+    name = template or templates.default_template(runtime.config, runtime.context_name.value)
+    target = directory or Path(name)
+    written = templates.write_template(name, target, force=force)
     runtime.output.items(written, {"path": str})
     runtime.output.note(f"for what it needs, read {target / templates.README}")
     runtime.output.note(f"then run: tpuctl job submit {written[0]} --dry-run")

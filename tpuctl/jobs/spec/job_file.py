@@ -18,6 +18,8 @@ from tpuctl.models.job import Budget, Checkpoints, JobSpec, Ray, Restart, Teardo
 from tpuctl.models.search import Search, SearchOrder
 
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
+ANY_BUCKET = "$BUCKET"
+"""In place of the bucket where that is not known yet."""
 DEFAULT_KEEP = 3
 SYSTEM_DIRECTORIES = frozenset({
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin",

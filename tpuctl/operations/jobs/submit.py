@@ -73,6 +73,7 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     Raises UsageError, NotFoundError (node, bucket), PreconditionError, ConflictError (another job
     has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
     """
+    check_file(runtime, request)
     context = runtime.context
     found = yield from check_request(runtime, request)
     host_id = supervisor_lock.ensure_host_id(runtime.home, context.name)
@@ -93,6 +94,15 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     return job
 
 
+def check_file(runtime: JobRuntime, request: JobRequest) -> None:
+    """Read a job file and its secrets before a cloud is started or asked.
+
+    Raises UsageError, NotFoundError, LocalIOError.
+    """
+    spec = job_file.load(request.file, bucket=job_file.ANY_BUCKET, environ=runtime.environ)
+    job_secrets.resolve_values(spec.secrets, runtime.environ)
+
+
 def check_request(
     runtime: JobRuntime, request: JobRequest
 ) -> Generator[JobNotice, None, CheckedRequest]:
@@ -102,7 +112,6 @@ def check_request(
     """
     context = runtime.context
     spec, defaults = _load_spec(runtime, request)
-    job_secrets.resolve_values(spec.secrets, runtime.environ)  # what is not there is told now
     yield from _check_buckets(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
     is_configured = context.name in runtime.config.contexts

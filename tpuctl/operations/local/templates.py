@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tpuctl
+from tpuctl.config import Config
 from tpuctl.errors import ConflictError, LocalIOError, NotFoundError
 
 PACKAGE = Path(tpuctl.__file__).parent
@@ -13,6 +14,10 @@ ROOTS = (PACKAGE / "templates", PACKAGE.parent / "templates")
 JOB_FILE, README, DATA = "job.yaml", "README.md", "data"
 DATA_TEMPLATE = "digits"
 """The template whose data those use that have none of their own."""
+FIRST = "digits-jax"
+"""The template of whoever names none: it is the same program on every cloud."""
+FIRST_OFFLINE = "digits"
+"""The one for a local cloud, which needs nothing that has to be downloaded."""
 NOT_WRITTEN = "__pycache__"
 
 
@@ -30,6 +35,11 @@ def template_folder(name: str) -> Path:
         if name in _names(root):
             return root / name
     raise NotFoundError(f"there is no template {name!r}", hint="run: tpuctl job templates")
+
+
+def default_template(known: Config, context: str) -> str:
+    """The template that runs as it is on the context of that name."""
+    return FIRST if context in known.contexts else FIRST_OFFLINE
 
 
 def list_templates() -> list[Template]:

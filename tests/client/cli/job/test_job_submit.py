@@ -9,7 +9,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from client.cli.job.job_records import attempt, job
+from tpuctl import config
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.config import Config, Context
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.slices import slice_api
@@ -170,7 +172,7 @@ def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, 
 
 def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = tpuctl("job", "init")
+    result = tpuctl("job", "init", "digits-jax")
     assert result.err.splitlines() == [
         "for what it needs, read digits-jax/README.md",
         "then run: tpuctl job submit digits-jax/job.yaml --dry-run",
@@ -190,6 +192,28 @@ def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
         10,
         "error: there is no template 'digit'\nhint: run: tpuctl job templates\n",
     )
+
+
+def test_the_template_of_who_names_none_runs_on_the_context(offline, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lab = Context("lab", "p", "us-west4-a", "b")
+    config.save(offline.home, Config("local", {"lab": lab}))
+    for context, name in (("local", "digits"), ("lab", "digits-jax")):
+        written = offline("job", "init", "-c", context, "-o", "name").out.split()
+        assert written[0] == f"{name}/job.yaml"
+
+
+def test_a_bad_file_starts_no_local_cloud(offline, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text("run: true\nsecrets: {TOKEN: }\nresources: {}\n")
+    (tmp_path / "typo.yaml").write_text("name: a\nrunn: true\n")
+    wrong = {"nowhere.yaml": 10, "typo.yaml": 2, "job.yaml": 2}
+    lines = [("run",), ("job", "submit"), ("job", "submit", "--dry-run")]
+    for file, code in wrong.items():
+        for line in lines:
+            result = offline(*line, file)
+            assert (result.code, result.err.splitlines()[0][:7]) == (code, "error: "), result.err
+    assert not (offline.home / "local").exists()
 
 
 def test_a_bucket_far_from_the_slices_is_a_line_with_its_price(tpuctl, cloud, job_file):

@@ -107,6 +107,8 @@ def _line(meant: str, rest: list[str], *, is_sky: bool) -> str:
         rest[0] = "cp"
     elif meant == "node" and rest[:1] == ["ssh"] and any(map(_is_command_option, rest)):
         rest = ["exec", *(word for word in rest[1:] if word != "--worker=all")]
+    elif meant == "node exec" and (task := _task_file(rest)):
+        meant, rest = "job submit", _submission(task, rest)
     elif meant == "data":
         rest = _data_words([word for word in rest if not word.startswith("-")])
     elif meant in HELP_FIRST or (is_complete and not "".join(rest).startswith("-")):
@@ -124,6 +126,19 @@ def _data_words(words: list[str]) -> list[str]:
         ends = [address.startswith("gs://") for address in (*addresses, "", "")]
         verb = ("copy" if ends[1] else "pull") if ends[0] else "push"
     return [STORAGE_VERBS.get(verb, verb), *addresses] if verb else []
+
+
+def _task_file(words: Sequence[str]) -> str | None:
+    """The file of a task that SkyPilot is to run on a cluster, and not a program of it."""
+    named = [word for word in words[:3] if word.endswith((".yaml", ".yml"))]
+    return named[0] if named and "--" not in words else None
+
+
+def _submission(task: str, words: Sequence[str]) -> list[str]:
+    """The words of `job submit` for a task and the cluster that it is to run on."""
+    left_out = {*WITH_NAME, "-d", "--detach-run", task}
+    named = [word.removeprefix("--cluster=") for word in words if word not in left_out]
+    return [task, "--node", *(named or ["NAME"])]
 
 
 def _is_command_option(word: str) -> bool:
