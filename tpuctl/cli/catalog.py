@@ -11,7 +11,7 @@ from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.output import Usd, attributes, entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
-from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 
@@ -53,6 +53,7 @@ PRICES = Listing(PRICE_KEYS, least=("source", "as_of", "usd/chip/h"))
 
 
 @app.verb("types", ListVerb)
+@declare_keys(lambda: TYPES.keys)
 def types(runtime: Runtime, generation: Generation = None) -> None:
     """List accelerator types; --zone shows what a zone has."""
     zone = runtime.shared.zone
@@ -62,6 +63,7 @@ def types(runtime: Runtime, generation: Generation = None) -> None:
 
 
 @app.verb("zones", ListVerb)
+@declare_keys(lambda: ZONES)
 def zones(runtime: Runtime, accelerator_type: Type = None) -> None:
     """List zones, and the generations each one has."""
     with _explain_unknown_names():
@@ -74,6 +76,7 @@ def zones(runtime: Runtime, accelerator_type: Type = None) -> None:
 
 
 @app.verb("runtimes", ListVerb)
+@declare_keys(lambda: RUNTIMES)
 def runtimes(runtime: Runtime, generation: Generation = None) -> None:
     """List runtime versions, and which one tpuctl chooses."""
     with _explain_unknown_names():
@@ -87,6 +90,7 @@ def runtimes(runtime: Runtime, generation: Generation = None) -> None:
 
 
 @app.verb("prices", ListVerb)
+@declare_keys(lambda: PRICES.keys)
 def prices(runtime: Runtime, accelerator_type: Type = None, generation: Generation = None) -> None:
     """List public prices by type and zone.
 

@@ -11,6 +11,7 @@ from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import declare_keys
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
@@ -52,6 +53,7 @@ SETTING_COLUMNS = entries("setting", "value", "source")
 
 
 @app.verb("list", ListVerb)
+@declare_keys(lambda: COLUMNS)
 def list_contexts(runtime: Runtime) -> None:
     """List contexts; the built-in `local` is always there."""
     current = runtime.context_name.value

@@ -10,7 +10,7 @@ import typer
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.output import Columns, age, attributes, moments, usd_of
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import queries
 from tpuctl.operations.slices import spending
@@ -18,6 +18,7 @@ from tpuctl.operations.slices import spending
 LIMIT = 50
 
 
+@declare_keys(lambda: columns(0.0))
 def history(
     runtime: Runtime,
     owner: Annotated[

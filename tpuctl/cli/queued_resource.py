@@ -12,7 +12,7 @@ from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.parsing import moment_s
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
-from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
@@ -94,6 +94,7 @@ def create(runtime: Runtime, name: Name) -> None:
 
 
 @app.verb("list", ListVerb)
+@declare_keys(lambda: REQUESTS.keys)
 def list_requests(runtime: Runtime) -> None:
     """List requests, in every zone unless one is named."""
     from tpuctl.operations.slices.flex_start import with_flex_start

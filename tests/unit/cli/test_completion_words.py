@@ -1,8 +1,13 @@
 """The words that bash sends, which it breaks at `:` and `=`."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from tpuctl.cli.job import group
+from tpuctl.cli.job.details import columns
 from tpuctl.cli.shell.completion.shells import join_broken_words
+from tpuctl.cli.shell.tables.listing import complete_column, complete_condition, declare_keys
 
 
 @pytest.mark.parametrize(
@@ -22,3 +27,17 @@ from tpuctl.cli.shell.completion.shells import join_broken_words
 )
 def test_words_are_whole_again(words, whole, cut):
     assert join_broken_words(words) == (whole, cut)
+
+
+def test_columns_are_offered_one_after_another():
+    listing = declare_keys(lambda: ("a", "b"))(lambda: None)
+    listed = SimpleNamespace(command=SimpleNamespace(callback=listing))
+    assert complete_column(listed, [], "") == ["a", "b"]
+    assert complete_column(listed, [], "a,") == ["a,b"]
+    assert complete_condition(listed, [], "") == ["a=", "a~", "b=", "b~"]
+    other = SimpleNamespace(command=SimpleNamespace(callback=repr))
+    assert (complete_column(other, [], ""), complete_condition(other, [], "")) == ([], [])
+
+
+def test_the_keys_that_are_offered_for_jobs_are_those_of_the_list():
+    assert tuple(columns(0.0)) == group.LIST_KEYS

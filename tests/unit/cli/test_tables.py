@@ -257,9 +257,13 @@ def test_the_fields_of_one_thing_are_text_on_a_screen():
             {"worker": "1", "kind": "OUT_OF_MEMORY", "details": "2 GiB", "created": None},
         ],
         "disks": [],
+        "description": "",
+        "health": None,
         "boot_disk": {},
         "size_bytes": Size(2048),
         "spot": True,
+        "restarts": 0,
+        "usd_per_hour": None,
     }
     assert fields_shown(fields, 80) == [
         "name         n1",
@@ -269,10 +273,10 @@ def test_the_fields_of_one_thing_are_text_on_a_screen():
         "addresses    10.0.0.1, 10.0.0.2",
         "symptoms     worker=0, kind=LOW_MEMORY, created=2027-01-15T07:59:00Z (1 m ago)",
         "             worker=1, kind=OUT_OF_MEMORY, details=2 GiB",
-        "disks        -",
-        "boot disk    -",
         "size         2.0 KiB",
         "spot         yes",
+        "restarts     0",
+        "usd/h        -",
     ]
 
 

@@ -7,7 +7,7 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
 from tpuctl.cli.shell.options import Format
 from tpuctl.cli.shell.output import Columns, Output, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import sizes
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def print_steps(output: Output, rows: Sequence[T], columns: Columns[T], screen: 
     output.items(rows, Listing(columns, screen, least=LEAST))
 
 
+@declare_keys(lambda: COLUMNS)
 def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
     """List the steps of a directory, and their state.
 

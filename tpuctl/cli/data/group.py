@@ -14,7 +14,7 @@ from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
-from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import sizes
 from tpuctl.errors import NotFoundError
 from tpuctl.models.transfer import CopyOptions, TransferScope
@@ -140,6 +140,7 @@ app.verb_in("rm", "data.rm:remove")
 
 
 @app.verb("list", ListVerb)
+@declare_keys(lambda: OBJECTS.keys)
 def list_objects(
     runtime: Runtime,
     url: Annotated[

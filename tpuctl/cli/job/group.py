@@ -8,6 +8,7 @@ from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.options import JobName, Noun, Timeout, Yes, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import declare_keys
 
 app = Noun("Run programs on every worker of a slice.")
 
@@ -16,7 +17,15 @@ app.verb_in("templates", "job.templates:list_templates")
 app.verb_in("init", "job.templates:init")
 
 
+LIST_KEYS = (
+    "id", "state", "attempts", "step", "accelerator_type", "zone", "submitted", "usd_per_hour",
+    "why", "owner", "usd_so_far",
+)  # fmt: skip
+"""Those of `details.columns`, whose modules take too long to load for one who presses TAB."""
+
+
 @app.verb("list", ListVerb)
+@declare_keys(lambda: LIST_KEYS)
 def list_jobs(
     runtime: Runtime,
     everything: Annotated[

@@ -1,6 +1,7 @@
 """`tpuctl node ...`: slices themselves."""
 
 import uuid
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
+from tpuctl.cli.shell.tables.listing import declare_keys
 from tpuctl.models.slice_options import check_labels
 
 app = Noun("Create, use and delete nodes (TPU slices).")
@@ -48,7 +50,14 @@ def create(
     runtime.output.items([node], NODES)
 
 
+def _list_keys() -> Iterable[str]:
+    from tpuctl.cli.node.details import NODES
+
+    return NODES.keys
+
+
 @app.verb("list", ListVerb)
+@declare_keys(_list_keys)
 def list_nodes(runtime: Runtime) -> None:
     """List nodes, with what they cost.
 

@@ -211,12 +211,16 @@ class Output:
             self.out.writelines(f"{key:<{width}}{cell_of(row[key])}\n" for key in row)
 
     def _field_grid(self, row: Mapping[str, Any]) -> None:
-        """Print fields as two columns: the label, and the value wrapped beside it."""
+        """Print fields as two columns: the label, and the value wrapped beside it.
+
+        Fields without a value are left out, but for prices: one that is not known is worth a line.
+        """
         from rich.console import Console
 
         lines = [
             (_label(key, value) if number == 0 else "", text)
             for key, value in row.items()
+            if value not in (None, "", [], (), {}) or key.startswith("usd")
             for number, text in enumerate(self._field_texts(value))
         ]
         print_grid(Console(file=self.out, highlight=False), lines, first="dim")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic
 
-from tpuctl.cli.shell.options import flag, option
+from tpuctl.cli.shell.options import Handler, flag, option
 from tpuctl.cli.shell.tables.values import Columns, T, cell_of, plain
 from tpuctl.errors import UsageError
 
@@ -56,6 +56,36 @@ class Listing(Generic[T]):
         return self.keys[key] if isinstance(key, str) else key
 
 
+Keys = Callable[[], Iterable[str]]
+
+
+def declare_keys(keys: Keys) -> Callable[[Handler], Handler]:
+    """Say on the function of a verb that lists which keys its list has, for completion."""
+
+    def declare(function: Handler) -> Handler:
+        function.__dict__["list_keys"] = keys
+        return function
+
+    return declare
+
+
+def complete_column(ctx: Any, _args: list[str], incomplete: str) -> list[str]:
+    """The keys for --sort, and for --columns those after its last comma that it has not yet."""
+    end = incomplete.rfind(",") + 1
+    used = incomplete[:end].split(",")
+    return [incomplete[:end] + key for key in _declared_keys(ctx) if key not in used]
+
+
+def complete_condition(ctx: Any, _args: list[str], _incomplete: str) -> list[str]:
+    """How a condition of --filter may begin; two ways each, so that no shell ends the word."""
+    return [f"{key}{operator}" for key in _declared_keys(ctx) for operator in "=~"]
+
+
+def _declared_keys(ctx: Any) -> Iterable[str]:
+    keys: Keys = getattr(ctx.command.callback, "list_keys", tuple)
+    return keys()
+
+
 @dataclass
 class ListFlags:
     """The options of a verb that lists."""
@@ -65,9 +95,16 @@ class ListFlags:
         metavar="KEY=VALUE|KEY~REGEX",
         multiple=True,
         default=(),
+        autocompletion=complete_condition,
     )
-    sort: str | None = option("Order by this column; -KEY: the greatest first.", metavar="KEY")
-    columns: str | None = option("Only these columns, in this order.", metavar="KEY,KEY")
+    sort: str | None = option(
+        "Order by this column; -KEY: the greatest first.",
+        metavar="KEY",
+        autocompletion=complete_column,
+    )
+    columns: str | None = option(
+        "Only these columns, in this order.", metavar="KEY,KEY", autocompletion=complete_column
+    )
     limit: int | None = option("At most so many rows.", metavar="N", type=int)
     watch: bool = flag("Show the list again every two seconds, until Ctrl-C.", "-w")
 
