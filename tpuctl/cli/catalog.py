@@ -8,10 +8,10 @@ import typer
 
 from tpuctl import catalog
 from tpuctl.cli.shell.options import Noun, completed_by
-from tpuctl.cli.shell.output import Usd, attributes, entries
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
+from tpuctl.cli.shell.tables.values import Usd, attributes, entries
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 

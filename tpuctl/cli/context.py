@@ -8,10 +8,10 @@ import typer
 
 from tpuctl import config
 from tpuctl.cli.shell.options import Noun, completed_by
-from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import declare_keys
+from tpuctl.cli.shell.tables.values import entries
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight

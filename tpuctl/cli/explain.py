@@ -6,8 +6,8 @@ import typer
 
 from tpuctl.cli.shell import job_notices
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import Columns, attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Columns, attributes, printable
 from tpuctl.errors import UsageError
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.operations.jobs import supervision

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.output import Columns, age, attributes, moments, usd_of
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
+from tpuctl.cli.shell.tables.values import Columns, attributes, moments, usd_of
+from tpuctl.models.duration import age
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import queries
 from tpuctl.operations.slices import spending

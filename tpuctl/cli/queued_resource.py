@@ -8,11 +8,11 @@ import typer
 
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes, completed_by
-from tpuctl.cli.shell.output import Moment, Usd, attributes, moments
 from tpuctl.cli.shell.parsing import moment_s
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
+from tpuctl.cli.shell.tables.values import Moment, Usd, attributes, moments
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (

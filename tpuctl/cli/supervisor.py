@@ -11,8 +11,8 @@ import typer
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Noun
-from tpuctl.cli.shell.output import Usd, attributes, moments
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Usd, attributes, moments
 
 app = Noun("Look after the jobs of a context.")
 

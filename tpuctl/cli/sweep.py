@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from tpuctl.cli.shell.options import Yes
-from tpuctl.cli.shell.output import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import Columns, Moment, Usd, attributes, usd_of, values_of
 from tpuctl.errors import PartialFailureError, UsageError
 from tpuctl.operations.audit import sweep as sweeping
 from tpuctl.operations.audit.sweep import (

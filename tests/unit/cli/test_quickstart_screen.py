@@ -6,8 +6,9 @@ import re
 from unittest import mock
 
 from tpuctl.cli.local.quickstart import QuickstartDisplay
-from tpuctl.cli.shell.output import Output, attributes
+from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes
 
 
 class Screen(io.StringIO):

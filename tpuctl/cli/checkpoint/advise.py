@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.options import JobName
-from tpuctl.cli.shell.output import Usd, attributes, usd_of, values_of
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Usd, attributes, usd_of, values_of
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.advise import Advice, LostTime

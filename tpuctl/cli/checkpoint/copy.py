@@ -9,9 +9,8 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.pull import fetch_step, tell_copied
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import Columns, attributes, sizes
 from tpuctl.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:

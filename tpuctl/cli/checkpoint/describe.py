@@ -7,9 +7,10 @@ from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.checkpoint.list import COLUMNS
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
-from tpuctl.cli.shell.output import Moment, age, attributes, values_of
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Moment, attributes, values_of
+from tpuctl.models.duration import age
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.step_view import StepView, TensorView

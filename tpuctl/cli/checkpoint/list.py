@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuctl.cli.checkpoint.directory_argument import Dir, survey_directory
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, Output, attributes, moments
+from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import Columns, attributes, moments, sizes
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.step_view import StepView

@@ -11,9 +11,8 @@ from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.checkpoint.verify import read_steps
 from tpuctl.cli.shell.options import Yes
-from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import Columns, attributes, sizes, values_of
 
 if TYPE_CHECKING:
     from tpuctl.operations.checkpoints.prune import Deletion, PruneChoice, PrunePlan

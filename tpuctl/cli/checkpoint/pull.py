@@ -8,9 +8,8 @@ import typer
 from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, Step, survey_directory
 from tpuctl.cli.shell.copy_progress import show_copy, warn_of_egress_charge
-from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import Columns, attributes, sizes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from tpuctl.byte_size import size_text
 from tpuctl.cli.checkpoint.directory_argument import Dir, resolve_directory, survey_directory
 from tpuctl.cli.checkpoint.list import print_steps
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import Columns, attributes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import Columns, attributes, sizes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from tpuctl.cli.data.plan_options import Delete, DryRun, Exclude, Include, MaxDe
 from tpuctl.cli.data.plan_runner import RECEIVED, SENT, PlanOptions
 from tpuctl.cli.shell.copy_progress import warn_of_egress_charge
 from tpuctl.cli.shell.options import Noun, Shard, completed_by
-from tpuctl.cli.shell.output import attributes, moments
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
-from tpuctl.cli.shell.tables.values import sizes
+from tpuctl.cli.shell.tables.values import attributes, moments, sizes
 from tpuctl.errors import NotFoundError
 from tpuctl.models.transfer import CopyOptions, TransferScope
 from tpuctl.operations.stage.plan.endpoints import are_disk_and_bucket

@@ -8,10 +8,9 @@ from typing import Any
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.copy_progress import show_copy
-from tpuctl.cli.shell.output import printable
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
-from tpuctl.cli.shell.tables.values import Size
+from tpuctl.cli.shell.tables.values import Size, printable
 from tpuctl.errors import (
     CredentialsError,
     LocalIOError,

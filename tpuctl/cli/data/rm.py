@@ -9,9 +9,8 @@ import typer
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.plan_runner import carry_out_removal
 from tpuctl.cli.shell.options import Yes, completed_by
-from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Size
+from tpuctl.cli.shell.tables.values import Columns, Size
 from tpuctl.errors import TpuctlError
 from tpuctl.models.transfer import PlannedDeletion, TransferPlan
 

@@ -8,9 +8,9 @@ import typer
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.data.worker_copy import buckets_of
 from tpuctl.cli.shell.options import Shard, completed_by
-from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes
 from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import IntegrityError, UsageError
 from tpuctl.operations.stage import compare

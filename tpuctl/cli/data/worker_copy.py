@@ -7,10 +7,9 @@ from tpuctl.byte_size import count_text
 from tpuctl.cli.data.plan_runner import RERUN_HINT
 from tpuctl.cli.shell.byte_streams import CountingReader, byte_reader, byte_writer
 from tpuctl.cli.shell.copy_progress import show_copy
-from tpuctl.cli.shell.output import attributes, entries
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Size
+from tpuctl.cli.shell.tables.values import Size, attributes, entries
 from tpuctl.cli.shell.worker_access import raise_if_preempted, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryState

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from tpuctl.cli.explain import line_of
 from tpuctl.cli.job.details import deadman_proof, first_failure, last_step, newest_gang
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
-from tpuctl.cli.shell.output import Moment, Usd, age
+from tpuctl.cli.shell.tables.values import Moment, Usd
 from tpuctl.metrics.findings.state_rules import PLAIN_FAILURE
+from tpuctl.models.duration import age
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import (

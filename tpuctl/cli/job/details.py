@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuctl.cli.explain import FINDING
-from tpuctl.cli.shell.output import (
+from tpuctl.cli.shell.output import Output
+from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import (
     Columns,
     Moment,
-    Output,
     Usd,
     attributes,
     moment_of,
@@ -15,7 +16,6 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
-from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport

@@ -9,8 +9,9 @@ from typing import Protocol
 from tpuctl.cli.job.log_window import WINDOW_S, LineGroup, LogWindow
 from tpuctl.cli.shell.byte_streams import printable_with_colours
 from tpuctl.cli.shell.options import Format
-from tpuctl.cli.shell.output import Columns, attributes, values_of, worker_label
+from tpuctl.cli.shell.output import worker_label
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Columns, attributes, values_of
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.worker_numbers import format_ranges
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
-from tpuctl.cli.shell.output import Moment, Usd, moment_of
+from tpuctl.cli.shell.tables.values import Moment, Usd, moment_of
 from tpuctl.models.slice_options import display_value
 from tpuctl.operations.jobs.plan import JobPlan, PlannedPlace
 

@@ -8,9 +8,9 @@ import typer
 from tpuctl import catalog
 from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import Columns
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Columns
 from tpuctl.models.duration import parse_duration
 from tpuctl.operations.local.bench import BenchRow, bench_rows
 

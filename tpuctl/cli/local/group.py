@@ -11,8 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tpuctl.cli.shell.options import Noun, Yes, completed_by
-from tpuctl.cli.shell.output import entries
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import entries
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.models.duration import parse_duration

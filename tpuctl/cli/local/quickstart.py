@@ -13,8 +13,8 @@ import typer
 from tpuctl.byte_size import count_text
 from tpuctl.cli.job.log_output import line_printer
 from tpuctl.cli.shell.options import Shared
-from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import RefusedError, class_by_exit_code
 from tpuctl.models.job import JobRecord

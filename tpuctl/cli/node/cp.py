@@ -8,8 +8,8 @@ import typer
 
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes, printable
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted, reach_workers
 from tpuctl.errors import (
     LocalIOError,

@@ -5,16 +5,9 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from tpuctl.cli.shell.output import (
-    Output,
-    Usd,
-    attributes,
-    moments,
-    printable,
-    usd_of,
-    values_of,
-)
+from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import Usd, attributes, moments, printable, usd_of, values_of
 from tpuctl.models.node import FREE_STATES, ListedNode, Node
 from tpuctl.models.startup_script import ScriptOutcome
 from tpuctl.operations.slices import cost

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import typer
 
-from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.models.operation import CommandResult

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.options import NodeName, completed_by
-from tpuctl.cli.shell.output import attributes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes
 from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
 from tpuctl.operations.remote import fanout

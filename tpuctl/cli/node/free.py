@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell.options import NodeName, Yes, completed_by
-from tpuctl.cli.shell.output import Moment, age, attributes, printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Moment, attributes, printable
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
+from tpuctl.models.duration import age
 from tpuctl.operations.stage.plan.endpoints import ALL, WorkerEndpoint
 from tpuctl.operations.workers import chip_holders
 from tpuctl.operations.workers.chip_holders import ChipHolder, WorkerChipUse

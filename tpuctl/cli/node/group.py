@@ -8,11 +8,11 @@ import typer
 
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import NodeName, Noun, NoWait, Timeout, Yes
-from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import declare_keys
+from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.models.slice_options import check_labels
 
 app = Noun("Create, use and delete nodes (TPU slices).")

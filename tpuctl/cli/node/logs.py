@@ -6,8 +6,9 @@ import typer
 
 from tpuctl.cli.node.details import SCRIPT
 from tpuctl.cli.shell.options import NodeName, completed_by
-from tpuctl.cli.shell.output import printable, worker_label
+from tpuctl.cli.shell.output import worker_label
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import printable
 from tpuctl.operations.remote import fanout
 from tpuctl.operations.slices import lifecycle
 

@@ -6,8 +6,8 @@ import typer
 
 from tpuctl.cli.node.details import SYMPTOM
 from tpuctl.cli.shell.options import NodeName
-from tpuctl.cli.shell.output import attributes, values_of
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import attributes, values_of
 from tpuctl.cli.shell.worker_access import reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.operations.slices import lifecycle

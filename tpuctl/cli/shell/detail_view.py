@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-from tpuctl.cli.shell.output import Output, printable
+from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.tables.fit import GAP
 from tpuctl.cli.shell.tables.grid import print_grid, styled
+from tpuctl.cli.shell.tables.values import printable
 
 
 @dataclass(frozen=True, slots=True)

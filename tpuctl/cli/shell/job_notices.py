@@ -4,8 +4,8 @@ import platform
 from collections.abc import Generator, Iterable, Iterator
 from typing import TypeVar
 
-from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import events, queries
 from tpuctl.operations.jobs.supervision import supervisor_command

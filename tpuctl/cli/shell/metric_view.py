@@ -11,12 +11,13 @@ from typing import Annotated, NamedTuple
 import typer
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.shell.output import Columns, Output, age, attributes
+from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.parsing import items
+from tpuctl.cli.shell.tables.values import Columns, attributes
 from tpuctl.metrics import monitored_samples
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
-from tpuctl.models.duration import parse_duration
+from tpuctl.models.duration import age, parse_duration
 from tpuctl.models.job import JobRecord
 
 Since = Annotated[

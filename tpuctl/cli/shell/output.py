@@ -13,20 +13,20 @@ from tpuctl.cli.shell.options import Format, Shared
 from tpuctl.cli.shell.tables.fit import GAP, Fitted, fit_columns
 from tpuctl.cli.shell.tables.grid import STATE_STYLES, print_grid
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
-from tpuctl.cli.shell.tables.values import CELLS as CELLS
-from tpuctl.cli.shell.tables.values import Columns as Columns
-from tpuctl.cli.shell.tables.values import Moment as Moment
-from tpuctl.cli.shell.tables.values import Size, T, cell_of, plain, seen
-from tpuctl.cli.shell.tables.values import Usd as Usd
-from tpuctl.cli.shell.tables.values import attributes as attributes
-from tpuctl.cli.shell.tables.values import entries as entries
-from tpuctl.cli.shell.tables.values import moment_of as moment_of
-from tpuctl.cli.shell.tables.values import moments as moments
-from tpuctl.cli.shell.tables.values import printable as printable
-from tpuctl.cli.shell.tables.values import usd_of as usd_of
-from tpuctl.cli.shell.tables.values import values_of as values_of
+from tpuctl.cli.shell.tables.values import (
+    Columns,
+    Moment,
+    Size,
+    T,
+    Usd,
+    cell_of,
+    plain,
+    printable,
+    seen,
+    values_of,
+)
 from tpuctl.errors import TpuctlError
-from tpuctl.models.duration import age as age
+from tpuctl.models.duration import age
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli.shell.options import Row, Verb, completed_by, flag, option, rows_of
-from tpuctl.cli.shell.output import Usd
 from tpuctl.cli.shell.parsing import items, pairs
+from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.models import option_rules
 from tpuctl.models.node import Node, NodeSpec

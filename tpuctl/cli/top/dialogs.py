@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.shell.output import printable
+from tpuctl.cli.shell.tables.values import printable
 from tpuctl.cli.top.worker_row import WorkerRow
 
 HELP = """\

@@ -22,8 +22,8 @@ from tpuctl import catalog
 from tpuctl.agent import ship
 from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
-from tpuctl.cli.shell.output import Moment, Usd, printable
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Moment, Usd, printable
 from tpuctl.cli.top import mesh
 from tpuctl.cli.top.dialogs import Confirmation, Help, PlainText, WorkerDetails
 from tpuctl.cli.top.worker_row import (

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tpuctl import catalog
 from tpuctl.cli.shell.metric_view import chips_text, used_share, used_text
-from tpuctl.cli.shell.output import Columns, attributes
+from tpuctl.cli.shell.tables.values import Columns, attributes
 from tpuctl.metrics.chip_state import ChipUse, chip_use
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.metrics.samples import device_values

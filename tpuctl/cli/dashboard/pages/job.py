@@ -25,7 +25,7 @@ from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
 from tpuctl.cli.dashboard.pages.timeline import duration_text, timeline
 from tpuctl.cli.job.describe_view import job_view
 from tpuctl.cli.job.details import first_failure
-from tpuctl.cli.shell.output import Moment, printable
+from tpuctl.cli.shell.tables.values import Moment, printable
 from tpuctl.cli.top.worker_row import worker_rows
 from tpuctl.metrics.chart_series import charts
 from tpuctl.metrics.findings.observation import Finding, Observation

@@ -8,7 +8,7 @@ from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.html import Html, link, tag
 from tpuctl.cli.dashboard.page import Page, heading
 from tpuctl.cli.job.details import first_failure
-from tpuctl.cli.shell.output import Moment, printable
+from tpuctl.cli.shell.tables.values import Moment, printable
 from tpuctl.models.job import JobRecord
 from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.operations.jobs import logs, queries

@@ -16,7 +16,7 @@ from tpuctl.cli.dashboard.page import (
     usd_text,
 )
 from tpuctl.cli.job.details import last_step
-from tpuctl.cli.shell.output import age
+from tpuctl.models.duration import age
 from tpuctl.operations.jobs.queries import current_status
 from tpuctl.operations.metrics.overview import JobSummary, NodeSummary, Overview
 
