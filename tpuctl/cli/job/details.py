@@ -1,6 +1,6 @@
 """What is shown of a job: the columns of a list, and everything that `describe` knows in JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpuctl.cli.explain import FINDING
@@ -61,10 +61,16 @@ def show_jobs(output: Output, jobs: Sequence[JobRecord], *, title: str = "") -> 
     output.items(jobs, _listing(output.now()), title=title)
 
 
+def _reached_step(job: JobRecord) -> int | None:
+    """The last step for people, None where none was reported yet."""
+    return last_step(job) or None
+
+
 def _listing(now_s: float) -> Listing[JobRecord]:
-    table = {
-        "id": "id", "state": "state", "step": "step", "type": "accelerator_type", "zone": "zone",
-        "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far", "why": "why",
+    table: dict[str, str | Callable[[JobRecord], Any]] = {
+        "id": "id", "state": "state", "step": _reached_step, "type": "accelerator_type",
+        "zone": "zone", "age": "submitted", "usd/h": "usd_per_hour", "usd": "usd_so_far",
+        "why": "why",
     }  # fmt: skip
     return Listing(columns(now_s), table, least=("type", "zone", "usd", "why", "age"))
 

@@ -1,6 +1,7 @@
 """`tpuctl job templates` and `tpuctl job init`: a job to begin with."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import attributes
-from tpuctl.operations.local import templates
+from tpuctl.operations.local import local_cloud, templates
 
 COLUMNS = attributes("name", "about")
 
@@ -46,4 +47,8 @@ def init(
     written = templates.write_template(name, target, force=force)
     runtime.output.items(written, {"path": str})
     runtime.output.note(f"for what it needs, read {target / templates.README}")
+    if templates.needs_data(name):
+        bucket = local_cloud.bucket_of(runtime.home, runtime.config, runtime.context_name.value)
+        data = quote(str(target / templates.DATA))
+        runtime.output.note(f"then run: tpuctl data push {data} gs://{bucket}/{templates.DATA}")
     runtime.output.note(f"then run: tpuctl job submit {written[0]} --dry-run")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Context
+from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Config, Context
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import (
     ConflictError,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tpuctl.api.control import ControlApi
 
 MARKER = "localsim.json"
+BUCKET = "local-bucket"
+"""Of every local cloud, from the beginning."""
 START_S = 30.0
 STOP_S = 15.0
 POLL_S = 0.02
@@ -109,6 +111,14 @@ def exists(home: Path, name: str) -> bool:
 def local_cloud_names(home: Path) -> list[str]:
     """Every local cloud that has a directory."""
     return sorted(path.parent.name for path in (home / "local").glob(f"*/{MARKER}"))
+
+
+def bucket_of(home: Path, known: Config, name: str) -> str:
+    """The bucket of the context of that name, of a local cloud that does not run too."""
+    if context := known.contexts.get(name):
+        return context.bucket
+    line = endpoint_line(home, name) or {}
+    return str(line.get("bucket", BUCKET))
 
 
 def endpoint_line(home: Path, name: str) -> Mapping[str, Any] | None:

@@ -42,6 +42,11 @@ def default_template(known: Config, context: str) -> str:
     return FIRST if context in known.contexts else FIRST_OFFLINE
 
 
+def needs_data(name: str) -> bool:
+    """Whether the job of a template reads the data beside it from the bucket."""
+    return f"$BUCKET/{DATA}/" in (template_folder(name) / JOB_FILE).read_text("utf-8")
+
+
 def list_templates() -> list[Template]:
     """Every template, by its name."""
     names = {name for root in ROOTS for name in _names(root)}

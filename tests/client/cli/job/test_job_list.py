@@ -40,6 +40,13 @@ def test_a_pipe_gets_the_same_columns_in_the_same_order(tpuctl, store):
     )
 
 
+def test_a_step_that_nobody_reported_is_a_dash_for_people(tpuctl, store):
+    begun = attempt(1, state=AttemptState.PREPARING, outcome=None, ended_s=None, last_step=0)
+    put(store, job(state=JobState.PREPARING, attempts=(begun,)))
+    assert tpuctl("job", "list", "--no-headers").out.split("\t")[2] == "-"
+    assert rows(tpuctl)["digits-1"]["step"] == 0
+
+
 def test_the_newest_comes_first(tpuctl, store):
     for number in (2, 1, 3):
         put(store, job(f"digits-{number}", submitted_s=T + number))

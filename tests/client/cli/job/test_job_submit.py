@@ -175,6 +175,7 @@ def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
     result = tpuctl("job", "init", "digits-jax")
     assert result.err.splitlines() == [
         "for what it needs, read digits-jax/README.md",
+        "then run: tpuctl data push digits-jax/data gs://local-bucket/data",
         "then run: tpuctl job submit digits-jax/job.yaml --dry-run",
     ]
     mine = tmp_path / "digits-jax" / "train.py"
@@ -199,8 +200,10 @@ def test_the_template_of_who_names_none_runs_on_the_context(offline, tmp_path, m
     lab = Context("lab", "p", "us-west4-a", "b")
     config.save(offline.home, Config("local", {"lab": lab}))
     for context, name in (("local", "digits"), ("lab", "digits-jax")):
-        written = offline("job", "init", "-c", context, "-o", "name").out.split()
-        assert written[0] == f"{name}/job.yaml"
+        result = offline("job", "init", "-c", context, "-o", "name")
+        assert result.out.split()[0] == f"{name}/job.yaml"
+        bucket = "b" if context == "lab" else "local-bucket"
+        assert f"data push {name}/data gs://{bucket}/data\n" in result.err
 
 
 def test_a_bad_file_starts_no_local_cloud(offline, tmp_path, monkeypatch):
