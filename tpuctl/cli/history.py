@@ -83,7 +83,7 @@ def _listing(now_s: float) -> Listing[JobRecord]:
         "took": lambda job: age(_duration_s(job, now_s)),
         "tries": "attempts",
         "outcome": "outcome",
-        "hours": lambda job: round(spending.spending_of(job, now_s).slice_hours, 2),
+        "hours": lambda job: float(f"{spending.spending_of(job, now_s).slice_hours:.2g}"),
         "usd": "usd",
         "command": "command",
     }

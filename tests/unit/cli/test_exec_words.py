@@ -40,7 +40,7 @@ def test_what_no_worker_could_run_is_explained(argv, line, message, hint):
 @pytest.mark.parametrize(
     ("are_coloured", "printed"),
     [
-        ([True, False], "\x1b[32m[1]\x1b[0m hello\n"),
+        ([True, False], "\x1b[38;5;166m[1]\x1b[0m hello\n"),
         ([False, True], "[1] hello\n"),
         (None, "hello\n"),
     ],

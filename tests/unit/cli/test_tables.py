@@ -9,14 +9,17 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color
 
 from tpuctl.cli.shell.options import Shared
-from tpuctl.cli.shell.output import Output
+from tpuctl.cli.shell.output import WORKER_COLOURS, Output
 from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH, fit_columns
+from tpuctl.cli.shell.tables.grid import STATE_STYLES
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
 from tpuctl.cli.shell.tables.values import Moment, Size, Usd, attributes, cell_of, plain, seen
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import age
+from unit.cli.test_dashboard_palette import DRAWN_RATIO, contrast
 
 NOW_S = 1_800_000_000.0
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=30)
@@ -152,6 +155,23 @@ def test_a_long_name_has_a_line_of_its_own_before_a_figure_leaves():
         "not shown: ZONE (-o wide, or a wider window)",
     ]
     assert shown(rows, 60, Listing(keys, least=("zone",)))[1].endswith(".tfrecord")
+    # The terminal breaks what is longer than the window: the rest is aligned beside its end.
+    assert shown([rows[0]], 32, Listing(keys, least=("zone",)))[:2] == [
+        "NAME               SIZE  CREATED",
+        "corpus/english/part-00000-of-01024.tfrecord".ljust(32 + 18) + "584 B  2 m",
+    ]
+
+
+def test_colours_can_be_read_on_black_and_on_white():
+    styles = {*STATE_STYLES.values(), *(f"color({number})" for number in WORKER_COLOURS)}
+    colours = {style: Color.parse(style).get_truecolor().hex for style in styles - {"red"}}
+    weak = [
+        (style, ground)
+        for style, colour in colours.items()
+        for ground in ("#000000", "#ffffff")
+        if contrast(colour, ground) < DRAWN_RATIO
+    ]
+    assert (weak, len({*WORKER_COLOURS})) == ([], 10)
 
 
 def test_prices_are_aligned_with_their_heading_where_none_is_known():
@@ -280,6 +300,20 @@ def test_the_fields_of_one_thing_are_text_on_a_screen():
     ]
 
 
+def test_an_error_ends_its_lines_with_words_and_its_hint_is_one_line():
+    for stream, width in ((Screen(), 40), (io.StringIO(), 400)):
+        output = Output(Shared(), io.StringIO(), stream, lambda: NOW_S)
+        error = UsageError("node 'n1' is not in us-west4-a but in us-east5-b", hint="x " * 40)
+        with mock.patch.dict(os.environ, {"COLUMNS": "40", "NO_COLOR": "1"}):
+            output.failure(error)
+            output.warn("a bucket is far away from the slices of the job")
+        *lines, warned, rest = stream.getvalue().splitlines() + [""] * (width > 40)
+        wanted = "error: node 'n1' is not in us-west4-a but in us-east5-b"
+        assert " ".join(lines[:-1]) == wanted
+        assert max(map(len, [*lines[:-1], warned, rest])) <= width
+        assert lines[-1] == f"hint: {'x ' * 40}"
+
+
 def test_values_are_wrapped_beside_their_labels_or_below_them_in_a_narrow_window():
     fields = {"name": "n1", "service_account": "tpu", "why": "there is no capacity in the zone"}
     assert fields_shown(fields, 40) == [
@@ -288,6 +322,8 @@ def test_values_are_wrapped_beside_their_labels_or_below_them_in_a_narrow_window
         "why              there is no capacity in",
         "                 the zone",
     ]
+    url = {"name": "n1", "scopes": "https://a.example/auth/pubsub"}
+    assert fields_shown(url, 32) == ["name    n1", "scopes", "  https://a.example/auth/pubsub"]
     assert fields_shown(fields, 24) == [
         "name",
         "  n1",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, cast
 
 from tpuctl.byte_size import count_text, size_text
+from tpuctl.cli.shell.progress_display import progress_console
 from tpuctl.cli.shell.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ def _lines(runtime: Runtime) -> Callable[[CopyProgress], None]:
 
 
 def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgress]:
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -102,7 +102,7 @@ def _bar(runtime: Runtime, objects: int, total_bytes: int) -> Iterator[CopyProgr
     )
     unknown = BarColumn(), TextColumn(_LISTING_TEXT)
     columns = known if objects else unknown
-    console = Console(file=runtime.err)
+    console = progress_console(runtime)
     with Progress(*columns, console=console) as progress, _above_the_bar(runtime, console):
         total = total_bytes if objects else None
         task = progress.add_task("", total=total, objects=f"0/{objects}", rate="")

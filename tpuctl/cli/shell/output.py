@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _AT_ONCE = 1000
-RED, YELLOW, BOLD = "31", "33", "1"
+RED, YELLOW, BOLD = "31", "38;5;136", "1"
 _TEXT = (
     "why", "error", "command", "details", "reason", "description", "source", "sentence", "about",
 )  # fmt: skip
@@ -288,8 +288,8 @@ class Output:
             self.err.flush()
 
     def warn(self, text: str) -> None:
-        """Print a warning on stderr in one line, with --quiet too."""
-        self.err.write(f"{self._label('warning', YELLOW)} {self.typed(printable(text))}\n")
+        """Print a warning on stderr, with --quiet too."""
+        self._say("warning", YELLOW, self.typed(printable(text)))
         self.err.flush()
 
     def failure(self, error: TpuctlError) -> None:
@@ -300,9 +300,18 @@ class Output:
             document = {"error": text, "reason": error.reason, "exit_code": error.exit_code}
             self.err.write(json.dumps(document | ({"hint": hint} if hint else {})) + "\n")
             return
-        self.err.write(f"{self._label('error', RED)} {text}\n")
+        self._say("error", RED, text)
         if hint:
             self.err.write(f"{self._label('hint', BOLD)} {hint}\n")
+
+    def _say(self, word: str, style: str, text: str) -> None:
+        """Write a labelled message in one line, or on a terminal in lines that end with a word."""
+        lines = [f"{word}: {text}"]
+        if self.err.isatty():
+            lines = wrap(lines[0], window_width())
+        first = lines[0].removeprefix(f"{word}:")
+        self.err.write(f"{self._label(word, style)}{first}\n")
+        self.err.writelines(f"{line}\n" for line in lines[1:])
 
     def _label(self, word: str, style: str) -> str:
         """The word that begins a message, coloured on a terminal that shows colours."""
@@ -319,14 +328,14 @@ class Output:
         self.err.writelines(f"{self.typed(line)}\n" for line in goes_on)
 
 
-WORKER_COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
-"""Of the terminal's own palette: a worker each, again from the first after ten."""
+WORKER_COLOURS = (30, 166, 62, 28, 132, 136, 67, 97, 64, 131)
+"""Of the 256 colours those that are read on black and on white: a worker each, then again."""
 
 
 def worker_label(workers: str, first: int, *, is_coloured: bool) -> str:
     """`[0-3]`: whose line it is, in the colour of the first of these workers."""
     colour = WORKER_COLOURS[first % len(WORKER_COLOURS)]
-    return f"\x1b[{colour}m[{workers}]\x1b[0m" if is_coloured else f"[{workers}]"
+    return f"\x1b[38;5;{colour}m[{workers}]\x1b[0m" if is_coloured else f"[{workers}]"
 
 
 def window_width() -> int:
@@ -347,7 +356,10 @@ def _left_out_lines(names: Iterable[str]) -> list[str]:
     """Which columns are not shown, and what shows them, as short as the window is."""
     hidden, window = ", ".join(map(_heading, names)), window_width()
     text = f"not shown: {hidden} (-o wide, or a wider window)"
-    return [text] if len(text) <= window else wrap(f"not shown: {hidden} (-o wide)", window)
+    if len(text) <= window:
+        return [text]
+    lines = wrap(f"not shown: {hidden} (-o\N{NO-BREAK SPACE}wide)", window)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _heading(name: str) -> str:
@@ -371,10 +383,18 @@ def _row_lines(row: Mapping[str, str], fitted: Fitted, right: Iterable[str]) -> 
     from rich.text import Text
 
     first, name = next(iter(row.items()))
-    if cell_len(name) > fitted.widths[first] and first not in _TEXT:
-        yield Text(name, no_wrap=True)
-        row = {**row, first: ""}
-    yield _line(row, fitted, right)
+    if cell_len(name) <= fitted.widths[first] or first in _TEXT:
+        yield _line(row, fitted, right)
+        return
+    rest = _line({**row, first: ""}, fitted, right)
+    over = cell_len(name) % window_width()
+    if cell_len(name) > window_width() and 0 < over <= fitted.widths[first]:
+        # The terminal itself breaks the name, which is copied whole: the rest goes beside its end.
+        yield Text.assemble(name, rest[over:])
+        return
+    yield Text(name, no_wrap=True)
+    if rest.plain.strip():
+        yield rest
 
 
 def _line(row: Mapping[str, str], fitted: Fitted, right: Iterable[str]) -> "Text":

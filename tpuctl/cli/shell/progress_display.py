@@ -3,10 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.slices.wait import Stateful
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stateful | None:
@@ -17,6 +21,20 @@ def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stat
         took_s = time.monotonic() - started
         runtime.output.note(f"{noun} {last.name}: {last.state} ({took_s:.1f} s)")
     return last
+
+
+def progress_console(runtime: Runtime) -> "Console":
+    """The console of stderr, with colours that can be read on black and on white."""
+    from rich.console import Console
+    from rich.theme import Theme
+
+    from tpuctl.cli.shell.tables.grid import GREEN, YELLOW
+
+    colours = {
+        **dict.fromkeys(("progress.download", "progress.spinner", "bar.finished"), GREEN),
+        **dict.fromkeys(("progress.elapsed", "progress.remaining"), YELLOW),
+    }
+    return Console(file=runtime.err, theme=Theme(colours))
 
 
 @contextmanager
@@ -33,7 +51,6 @@ def show_spinner(
             runtime.output.note(text)
         yield lambda: None
         return
-    from rich.console import Console
     from rich.progress import (
         MofNCompleteColumn,
         Progress,
@@ -44,7 +61,7 @@ def show_spinner(
 
     columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
     counted = [MofNCompleteColumn()] if total else []
-    console = Console(file=runtime.err)
+    console = progress_console(runtime)
     with Progress(
         *columns, *counted, TimeElapsedColumn(), console=console, transient=True
     ) as progress:
@@ -61,7 +78,6 @@ def show_byte_bar(runtime: Runtime, total_bytes: int | None) -> Iterator[Callabl
     if runtime.shared.quiet or not runtime.err.isatty() or total_bytes == 0:
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -72,7 +88,7 @@ def show_byte_bar(runtime: Runtime, total_bytes: int | None) -> Iterator[Callabl
 
     columns = [BarColumn(), DownloadColumn(binary_units=True), TextColumn("{task.fields[rate]}")]
     left = [TimeRemainingColumn()] if total_bytes else []
-    with Progress(*columns, *left, console=Console(file=runtime.err)) as progress:
+    with Progress(*columns, *left, console=progress_console(runtime)) as progress:
         task = progress.add_task("", total=total_bytes, rate="")
 
         def advance(count: int) -> None:

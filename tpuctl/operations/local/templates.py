@@ -82,7 +82,7 @@ def _names(root: Path) -> list[str]:
 def _about(folder: Path) -> str:
     """The first sentence of the template's README."""
     _, _, text = (folder / README).read_text("utf-8").partition("\n\n")
-    paragraph = " ".join(text.partition("\n\n")[0].split())
+    paragraph = " ".join(text.partition("\n\n")[0].replace("`", "").split())
     return paragraph.partition(". ")[0].rstrip(".")
 
 

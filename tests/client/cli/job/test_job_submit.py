@@ -157,7 +157,7 @@ def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, 
     listed = tpuctl("job", "templates", "--no-headers").out.splitlines()
     assert listed[0] == (
         "digits\tTrains a network of two layers on 1,437 handwritten digits and reads 360 others, "
-        "on the simulated chips of a `v5litepod-16` slice: 4 workers, 16 chips"
+        "on the simulated chips of a v5litepod-16 slice: 4 workers, 16 chips"
     )
     names = tpuctl("job", "templates", "-o", "name").out.split()
     assert names == ["digits", "digits-jax", "jax-transformer", "keras", "tensorflow", "torch-gloo"]

@@ -68,7 +68,8 @@ HOSTILE = r"\033]0;title\007\033]52;c;YQ==\007\033[2J\033[31mred\033[0m 50%%\r10
 
 
 @pytest.mark.parametrize(
-    ("options", "label"), [(("--worker", "0"), ""), ((), "\x1b[36m[0]\x1b[0m "), (("--group",), "")]
+    ("options", "label"),
+    [(("--worker", "0"), ""), ((), "\x1b[38;5;30m[0]\x1b[0m "), (("--group",), "")],
 )
 def test_a_terminal_sees_colours_and_no_other_control_sequences(four, options, label, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")

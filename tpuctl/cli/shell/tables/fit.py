@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 GAP = 2
 TEXT_WIDTH = 16
-"""A column of text is not shortened below this many cells; it leaves instead. Nor does the first
-column become narrower: a name that is wider than its column has a line of its own."""
+"""A column of text is not shortened below this many cells; it leaves instead. Nor does a column of
+names become narrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,20 @@ def fit_columns(
 ) -> Fitted:
     """Fit columns of the widths `natural`, heading included, into a window.
 
-    Columns of `least` leave first, in that order. Before any other one leaves, the first column
-    becomes narrower, and its cells that are wider get lines of their own; then the others leave
-    from the right. The first column stays. Only columns of `text` may be shortened, the others are
-    whole or absent.
+    Columns of `least` leave first, in that order. Before any other one leaves, a first column of
+    more than half of the window becomes narrower, and its cells that are wider get lines of their
+    own; then the others leave from the right. The first column stays. Only columns of `text` may be
+    shortened, the others are whole or absent.
     """
     shortened = {key: min(natural[key], TEXT_WIDTH) for key in text if key in natural}
     kept = {**natural, **shortened}
     first, *others = natural
     _remove(kept, [key for key in least if key in others], window)
     growing = list(shortened)
-    if _total(kept) > window:
+    if _total(kept) > window and natural[first] > window // 2:
         kept[first] = min(natural[first], TEXT_WIDTH)
         growing.insert(0, first)
-        _remove(kept, others[::-1], window)
+    _remove(kept, others[::-1], window)
     if list(kept) == [first]:
         kept[first] = natural[first]
     spare = window - _total(kept)
