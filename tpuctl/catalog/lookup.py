@@ -116,8 +116,9 @@ def _generation_of_enum(config_enum: str) -> Generation:
     for generation in _creatable():
         if generation.type_prefix == prefix:
             return generation
-    known = [each.config_enum for each in _creatable() if each.config_enum is not None]
-    raise UnknownError("generation", config_enum, nearest(config_enum.upper(), known))
+    known = {each.config_enum: each for each in _creatable() if each.config_enum is not None}
+    named = tuple(enum for enum, each in known.items() if each.name == config_enum.lower())
+    raise UnknownError("generation", config_enum, named or nearest(config_enum.upper(), known))
 
 
 def _nearest_types(name: str) -> tuple[str, ...]:

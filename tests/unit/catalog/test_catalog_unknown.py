@@ -58,6 +58,11 @@ def test_unknown_accelerator_type(name, line):
             ("V5LITE_POD",),
         ),
         (
+            lambda: catalog.accelerator_type_of_topology("v5e", "4x4"),
+            "generation",
+            ("V5LITE_POD",),
+        ),
+        (
             lambda: catalog.accelerator_types(zone="US-West4-A"),
             "zone",
             ("us-west4-a", "us-west4-b", "us-east4-a"),

@@ -314,6 +314,20 @@ def test_an_error_ends_its_lines_with_words_and_its_hint_is_one_line():
         assert lines[-1] == f"hint: {'x ' * 40}"
 
 
+def test_messages_end_their_lines_with_words_but_for_commands():
+    stream, long = Screen(), "job digits-1: RECOVERING: queued resource digits-1-a2 is ACCEPTED"
+    output = Output(Shared(), io.StringIO(), stream, lambda: NOW_S)
+    command = "job digits-1 is submitted: tpuctl job logs -f digits-1"
+    with mock.patch.dict(os.environ, {"COLUMNS": "40"}):
+        output.note(long)
+        output.note(command)
+    assert stream.getvalue().splitlines() == [
+        "job digits-1: RECOVERING: queued",
+        "resource digits-1-a2 is ACCEPTED",
+        command,
+    ]
+
+
 def test_values_are_wrapped_beside_their_labels_or_below_them_in_a_narrow_window():
     fields = {"name": "n1", "service_account": "tpu", "why": "there is no capacity in the zone"}
     assert fields_shown(fields, 40) == [

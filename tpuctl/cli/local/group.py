@@ -138,9 +138,8 @@ def _print_endpoints(runtime: Runtime, line: Mapping[str, Any]) -> None:
     rows = [(key, value) for key, value in line.items() if key not in about and value]
     runtime.output.items(rows, entries("endpoint", "address"))
     other = "" if line["name"] == DEFAULT_CONTEXT else f" --name {line['name']}"
-    runtime.output.note(
-        f'other programs: eval "$(tpuctl local env{other})"; the end: tpuctl local down{other}'
-    )
+    runtime.output.note(f'to use it from other programs: eval "$(tpuctl local env{other})"')
+    runtime.output.note(f"to end it: tpuctl local down{other}")
 
 
 @app.verb("down")

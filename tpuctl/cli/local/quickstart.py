@@ -175,9 +175,11 @@ class QuickstartDisplay:
     def _section(self, title: str) -> None:
         if self.stream.isatty():
             from rich.console import Console
+            from rich.text import Text
 
             self.write("\n")
-            Console(file=self.stream, highlight=False).rule(title, align="left")
+            console = Console(file=self.stream, highlight=False)
+            console.rule(Text(title, style="bold"), align="left", style="dim")
         else:
             self.write(f"\n--- {title}\n")
 

@@ -282,10 +282,17 @@ class Output:
         self.out.write(text + "\n")
 
     def note(self, text: str) -> None:
-        """Print a message on stderr, unless --quiet is given."""
-        if not self.shared.quiet:
-            self.err.write(self.typed(text) + "\n")
-            self.err.flush()
+        """Print a message on stderr, unless --quiet is given.
+
+        On a terminal its lines end with a word, but for those with a command, which is copied.
+        """
+        if self.shared.quiet:
+            return
+        text = self.typed(text)
+        is_prose = self.err.isatty() and text.isprintable() and "tpuctl " not in text
+        lines = wrap(text, window_width()) if is_prose and len(text) > window_width() else [text]
+        self.err.writelines(f"{line}\n" for line in lines)
+        self.err.flush()
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr, with --quiet too."""

@@ -20,6 +20,7 @@ LABEL = "tpuctl-request"
 DEFAULT = "default"
 OWN_KEYS = frozenset({"ssh-keys"})
 """Keys of the metadata that change without a change of the specification."""
+PLURALS = frozenset({"labels", "scopes", "tags", "data_disks"})
 DIGITS = 20
 MOST_CHARS = 60
 
@@ -75,7 +76,7 @@ def _require_none(what: str, differences: list[str], noun: str, zone: str) -> No
 
 def _node_differences(spec: NodeSpec, found: Node) -> list[str]:
     told = [
-        f"{name} is {_shown(theirs)}, not {_shown(ours)}"
+        f"{name} {'are' if name in PLURALS else 'is'} {_shown(theirs)}, not {_shown(ours)}"
         for name, ours, theirs in _compared(spec, found)
         if ours != theirs
     ]

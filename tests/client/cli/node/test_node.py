@@ -218,7 +218,7 @@ def test_another_specification_of_the_same_name_is_a_conflict_with_every_differe
     assert result.err.splitlines()[-2:] == [
         "error: node 'n1' exists already with another specification: "
         "accelerator_type is v5litepod-16, not v5litepod-4; provisioning is spot, not on-demand; "
-        "labels is team=a, not none; internal_ips is false, not true; tags is none, not x; "
+        "labels are team=a, not none; internal_ips is false, not true; tags are none, not x; "
         "description is none, not mine; metadata differs in a",
         "hint: choose another name, or run: tpuctl node delete n1 --zone us-west4-a",
     ]
