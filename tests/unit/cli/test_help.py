@@ -5,9 +5,11 @@ import io
 import shlex
 
 import pytest
+from typer._click.formatting import HelpFormatter
 from typer.exceptions import Exit
 
 from tpuctl.cli.app import ALIASES, COMMANDS, app, main
+from tpuctl.cli.shell.help import layout
 from tpuctl.cli.shell.help.layout import examples
 from tpuctl.cli.shell.help.other_tools import ROOT_WORDS, VERB_WORDS
 from tpuctl.cli.shell.help.sections import NOUNS, ROOT
@@ -91,6 +93,19 @@ def test_words_of_other_tools_lead_to_commands_that_exist():
     assert set(ROOT_WORDS).isdisjoint({*COMMANDS, *ALIASES})
     known = {path.split()[-1] for path in paths}
     assert {verb for names in VERB_WORDS.values() for verb in names} <= known
+
+
+def test_words_and_what_they_mean_stay_in_two_columns_in_a_narrow_window():
+    formatter = HelpFormatter(width=40)
+    lines = "Show.", "", "\b", "    kept    its job has ended and was told to keep it", "    odd"
+    layout.write_text("\n".join(lines), formatter)
+    assert formatter.getvalue().splitlines() == [
+        "  Show.",
+        "",
+        "  kept  its job has ended and was told",
+        "        to keep it",
+        "  odd",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,12 @@ class Verb(TyperCommand):
         """The object whose attributes the options of the table set."""
         return runtime
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer calls it so
+        """Write what the command does; words and what they mean in two columns."""
+        from tpuctl.cli.shell.help import layout
+
+        layout.write_text(self.help or "", formatter)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the command's own options, and then its examples."""
         from tpuctl.cli.shell.help import layout

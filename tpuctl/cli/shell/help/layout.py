@@ -1,13 +1,18 @@
 """How a help page is laid out."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 from tpuctl.cli.shell.help.sections import Sections, section_names
 
 SHARED_NOTE = "Every command takes -o, -c, --project, --zone and more: tpuctl help options"
+
+_DEFINITION = re.compile(r"\s*(\S.*?)(?:\s{2,}(\S.*))?")
+"""A word, and what it means behind two spaces at least."""
 
 
 @cache
@@ -16,6 +21,18 @@ def examples() -> Mapping[str, Sequence[str]]:
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
+
+
+def write_text(text: str, formatter: Any) -> None:
+    """Write a command's help, where lines `WORD  meaning` below a `\\b` become two columns."""
+    for paragraph in cleandoc(text).split("\n\n"):
+        formatter.write_paragraph()
+        rows = [_DEFINITION.fullmatch(line) for line in paragraph.split("\n")[1:]]
+        with formatter.indentation():
+            if paragraph.startswith("\b\n") and all(rows):
+                formatter.write_dl([row.groups("") for row in rows if row])
+            else:
+                formatter.write_text(paragraph)
 
 
 def write_sections(group: Any, ctx: Any, formatter: Any, sections: Sections) -> None:
