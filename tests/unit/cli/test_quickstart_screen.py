@@ -26,12 +26,13 @@ def test_results_above_the_bar_are_for_a_terminal_and_messages_draw_no_second_ba
             assert (screen.stream.isatty(), screen.messages.isatty()) == (True, False)
             output = Output(runtime.shared, screen.stream, screen.messages, runtime.now)
             output.items([runtime.shared], attributes("output", "quiet"))
-            output.note("a message")
+            output.note("a message " * 9)
         assert (screen.stream, screen.messages) == (out, out)
     plain = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", out.getvalue())
     lines = [line.rpartition("\r")[2].rstrip() for line in plain.split("\n")]
     assert [line for line in lines if line and not line.startswith("step")] == [
         "OUTPUT  QUIET",
         "table   no",
+        " ".join(["a message"] * 8),
         "a message",
     ]

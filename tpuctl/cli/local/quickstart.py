@@ -132,7 +132,8 @@ class AboveBarStream(io.StringIO):
 
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._show(Text.from_ansi(line), soft_wrap=True)
+            is_whole = self._is_terminal or "tpuctl " in line  # a row, or a command to copy
+            self._show(Text.from_ansi(line), soft_wrap=is_whole)
         return len(text)
 
 

@@ -9,7 +9,7 @@ import typer
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import attributes, printable
+from tpuctl.cli.shell.tables.values import attributes, printable, sizes
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, raise_if_preempted, reach_workers
 from tpuctl.errors import (
     LocalIOError,
@@ -27,7 +27,8 @@ from tpuctl.operations.workers.cp_arguments import parse_arguments
 
 COLUMNS = {
     **attributes(worker="worker_id", state="state"),
-    **attributes(files_copied="objects_copied", bytes_copied="bytes_copied"),
+    **attributes(files_copied="objects_copied"),
+    **sizes("bytes_copied"),
     "files_failed": lambda delivery: len(delivery.failures),
 }
 DOCUMENT = {**COLUMNS, **attributes("error")}
