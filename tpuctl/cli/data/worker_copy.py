@@ -9,7 +9,7 @@ from tpuctl.cli.shell.byte_streams import CountingReader, byte_reader, byte_writ
 from tpuctl.cli.shell.copy_progress import show_copy
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Size, attributes, entries
+from tpuctl.cli.shell.tables.values import Size, attributes, entries, sizes
 from tpuctl.cli.shell.worker_access import raise_if_preempted, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError, UsageError
 from tpuctl.models.delivery import Delivery, DeliveryState
@@ -31,9 +31,11 @@ from tpuctl.operations.stage.workers.staging import Buckets
 
 DELIVERY_COLUMNS = {
     **attributes(worker="worker_id", state="state"),
-    **attributes("objects_copied", "bytes_copied", "objects_skipped", "error"),
+    **attributes("objects_copied"),
+    **sizes("bytes_copied"),
+    **attributes("objects_skipped", "error"),
 }
-PLANNED_COLUMNS = entries("worker", "path", "size_bytes")
+PLANNED_COLUMNS = {**entries("worker", "path"), "size_bytes": lambda row: Size(row[2])}
 
 
 def push(runtime: Runtime, source: str, target: str, options: CopyOptions) -> None:
