@@ -1,5 +1,6 @@
 """Run `tpuctl` or `python -m tpuctl`."""
 
+import errno
 import gc
 import os
 import sys
@@ -21,6 +22,8 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: nobody above can handle it
+        if is_closed_terminal(error):
+            os._exit(INTERRUPTED)
         code = report_bug(error)
     try:
         sys.stdout.flush()
@@ -37,6 +40,21 @@ def open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def is_closed_terminal(error: Exception) -> bool:
+    """Whether a write failed because the window that the command ran in was closed."""
+    if not isinstance(error, OSError) or error.errno != errno.EIO:
+        return False
+    import termios
+
+    for stream in (1, 2):
+        try:
+            termios.tcgetattr(stream)
+        except termios.error as refusal:
+            if refusal.args[0] == errno.EIO:
+                return True
+    return False
 
 
 def cannot_print(error: OSError) -> int:

@@ -64,11 +64,11 @@ def ask(path: str, timeout_s: float) -> MetadataReply:
 
 
 def value(path: str) -> str | None:
-    """Return a value, None when there is none or no server; a late server is asked again."""
+    """Return a value, None when there is none or no server; a late or busy one is asked again."""
     for _ in range(TRIES):
         try:
             answer = ask(path, CONNECT_S)
-        except socket.timeout:  # noqa: UP041 -- Python 3.8 has no other name for it
+        except (socket.timeout, ConnectionResetError):  # noqa: UP041 -- so named in Python 3.8
             continue
         except (OSError, ValueError, IndexError):
             return None
