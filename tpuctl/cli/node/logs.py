@@ -27,7 +27,9 @@ def logs(
 ) -> None:
     """Show what the startup script printed on each worker.
 
-    The last 20 lines, as the workers told them to the API when the script ended: no SSH is needed.
+    Each worker writes the last 20 lines to its guest attributes when the script ends, so that no
+    SSH is needed. The Cloud TPU API has no serial port: for the boot messages of a worker, run
+    `tpuctl node exec NAME --worker ID --command 'sudo journalctl -b'`.
     """
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
     chosen = {each.worker_id for each in fanout.select_workers(node, worker)}
