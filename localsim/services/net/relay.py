@@ -71,9 +71,16 @@ class RelayEnd(asyncio.Protocol):
         self.lost = asyncio.Event()
         self.is_at_end = False
         self.peer: RelayEnd = peer or RelayEnd(peer=self)
+        self._early: bytearray | None = bytearray()
+        """What came before both ends existed; None after that."""
 
     def begin(self) -> None:
         """Start to carry bytes; both ends exist."""
+        early, self._early = self._early, None
+        if early:
+            self.data_received(bytes(early))
+        if self.is_at_end:
+            self._end_peer()
         if self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -83,13 +90,19 @@ class RelayEnd(asyncio.Protocol):
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait with reading until both ends exist."""
+        """Wait with reading until both ends exist.
+
+        Python 3.11.2 reads all the same once this returns: `begin` sends on what came that early.
+        """
         assert isinstance(transport, asyncio.Transport)  # TCP's
         self.transport = transport
         transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Send it on."""
+        if self._early is not None:
+            self._early += data
+            return
         if self.peer.transport is None:
             return
         try:
@@ -100,13 +113,17 @@ class RelayEnd(asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the other direction too, once what came before is sent."""
         self.is_at_end = True
+        if self._early is None:
+            self._end_peer()
+        keeps_writing = self.transport is not None and self.transport.can_write_eof()
+        return keeps_writing and not self.peer.is_at_end
+
+    def _end_peer(self) -> None:
         if self.peer.transport and not self.peer.transport.is_closing():
             if self.peer.transport.can_write_eof():
                 self.peer.transport.write_eof()
             else:  # TLS knows no half of a connection
                 self.peer.transport.close()
-        keeps_writing = self.transport is not None and self.transport.can_write_eof()
-        return keeps_writing and not self.peer.is_at_end
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the peer along."""
