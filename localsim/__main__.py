@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         "--accelerator-type", default=catalog.default_type("bench"), help="such as v5litepod-16"
     )
     benching.add_argument(
-        "--limit-s", type=float, default=60.0, help="leave out what is not measured by then"
+        "--limit-s", type=float, default=60.0, help="stop measuring after that time"
     )
     serving = verbs.add_parser("serve", help="serve a simulated cloud on loopback")
     serving.set_defaults(verb=_serve)

@@ -136,7 +136,7 @@ def values(column: Mapping[str, Any]) -> list[float | None]:
         return checked(column["values"], LARGEST)
     unit = column["unit"]
     if unit not in UNITS.values():
-        raise ValueError("its unit is none of ours")
+        raise ValueError("its unit is not known")
     counts = sums(column["deltas"])
     if unit >= 1:
         return [None if count is None else count * unit for count in counts]
@@ -147,7 +147,7 @@ def values(column: Mapping[str, Any]) -> list[float | None]:
 def checked(numbers: Any, largest: float) -> list[float | None]:
     """Return a list of numbers up to `largest` and None; raises TypeError, PackedSamplesError."""
     if not isinstance(numbers, list) or not set(map(type, numbers)) <= {int, float, type(None)}:
-        raise TypeError("what should be numbers is none")
+        raise TypeError("a value is not a number")
     known = numbers if None not in numbers else [each for each in numbers if each is not None]
     if known and not -largest <= min(known) <= max(known) <= largest:
         raise PackedSamplesError("a number is out of range")

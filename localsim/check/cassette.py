@@ -73,7 +73,7 @@ def _call(path: Path, number: int, document: Mapping[str, Any]) -> RecordedCall:
             raise ValueError(f"{what[:200]!r} cannot be called")
         at_s = float(document["t_s"])
         if not abs(at_s) <= MAX_ADVANCE_S:  # nan is neither
-            raise ValueError(f"{at_s} is no time of a recording")
+            raise ValueError(f"{at_s} is not a time of a recording")
         answer = {key: document[key] for key in ("response", "status", "error") if key in document}
         return RecordedCall(number, at_s, wire, what, document.get("request"), answer)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:

@@ -90,7 +90,7 @@ async def _check(
             differing += bool(lines)
             for line in lines:
                 say(_printable(f"line {call.line} {_short(call.what)}: {line}"))
-    say(f"{len(calls)} call{'s' * (len(calls) != 1)}, {differing} answered otherwise")
+    say(f"{len(calls)} call{'s' * (len(calls) != 1)}, {differing} answered differently")
     return differing
 
 

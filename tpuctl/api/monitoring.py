@@ -121,16 +121,16 @@ def _explained(error: HttpError, project: str) -> TpuctlError:
         )
     if error.code() == StatusCode.PERMISSION_DENIED:
         return PermissionDeniedError(
-            f"Cloud Monitoring of project {project} may not be read: {message}",
+            f"you may not read Cloud Monitoring of project {project}: {message}",
             hint=grant_command(about, VIEWER),
         )
     if error.code() == StatusCode.UNAUTHENTICATED:
         return CredentialsError(
-            f"Cloud Monitoring does not take the credentials: {message}",
+            f"Cloud Monitoring refuses the credentials: {message}",
             hint="run: gcloud auth application-default login",
         )
     if error.code() == StatusCode.RESOURCE_EXHAUSTED:
-        return TransientError("too many calls of Cloud Monitoring", hint=RETRY_HINT)
+        return TransientError("too many calls to Cloud Monitoring", hint=RETRY_HINT)
     kind = BY_CODE.get(error.status.code, TransientError)
     text = _lost_connection(error) or f"it answers: {message}"
     return kind(f"Cloud Monitoring cannot be read: {text}", hint=RETRY_HINT)

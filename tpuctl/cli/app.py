@@ -53,7 +53,7 @@ COMMANDS = {
     "record": ("record:record", "Run a command and record its Cloud TPU API traffic."),
     "quickstart": (
         "local.quickstart:run_quickstart",
-        "See the whole story happen on this machine.",
+        "Watch a job lose its slice and come back.",
     ),
     "help": ("help:show", "Show the help of a command, or a page of the documentation."),
 }

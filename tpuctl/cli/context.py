@@ -115,7 +115,7 @@ def create(
 ) -> None:
     """Check a project, zone and bucket, and keep them.
 
-    What it says of new slices holds unless an option or the job file says otherwise.
+    Its settings of new slices apply unless an option or the job file has others.
     """
     check_name(name)
     if name == DEFAULT_CONTEXT or local_cloud.exists(runtime.home, name):
@@ -231,7 +231,7 @@ def edit(
 def rename(
     runtime: Runtime,
     name: ConfiguredName,
-    new_name: Annotated[str, typer.Argument(metavar="NEW", help="What it is called then.")],
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
 ) -> None:
     """Give a context another name.
 

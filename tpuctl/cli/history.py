@@ -26,7 +26,7 @@ def history(
         str | None, typer.Option(metavar="OWNER", help="Only jobs of USER@HOST, or of USER.")
     ] = None,
 ) -> None:
-    """Who ran what here: every job of the context's bucket, the newest first.
+    """Show who ran what: every job of the context's bucket, the newest first.
 
     How long it took, how it ended, how many hours of slices it used, and what they cost by the
     list price of today.

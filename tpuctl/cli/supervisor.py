@@ -96,7 +96,7 @@ def status(runtime: Runtime) -> None:
 def stop(runtime: Runtime) -> None:
     """End this machine's supervisor of the context.
 
-    Its jobs go on without it: they are named, with what they cost.
+    Its jobs go on without it. The command lists them, with their cost.
     """
     from tpuctl.operations.jobs import local_supervisor
     from tpuctl.operations.slices import spending

@@ -54,7 +54,7 @@ def sweep(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Show every slice and request of the project, and whose it is; delete orphans with --fix.
+    """Show every slice and request of the project, and its owner; delete orphans with --fix.
 
     \b
         orphan        a job of this bucket made it, and its record says that the job has ended

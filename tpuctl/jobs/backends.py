@@ -60,7 +60,7 @@ def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
 
 
 async def _refuse_shell(_node: Node, _worker: Worker) -> WorkerShell:
-    raise RefusedError("this command logs in to no worker")
+    raise RefusedError("this command does not log in to workers")
 
 
 def _quota_reader(context: Context, tpu: TpuApi) -> QuotaReader | None:

@@ -34,7 +34,7 @@ def open_store(url: str, *, client: object | None = None) -> Store:
         return BucketStore(url, client)
     if not url or _ADDRESS.match(url):
         raise UsageError(
-            f"{url!r} is no place to store anything",
+            f"{url!r} is not a place to store anything",
             hint="write gs://BUCKET/PREFIX, or the path of a directory",
         )
     from tpuctl.store.directory import DirectoryStore

@@ -78,7 +78,7 @@ class StoreLock:
         holder = int.from_bytes(os.pread(descriptor, 8, 8), "big")
         return LockedError(
             f"process {holder} has held {self._path} for {_PATIENCE_S:g} s",
-            hint=f"it stands still, or its disk does: kill -CONT {holder}, or end it",
+            hint=f"the process or its disk hangs; run: kill -CONT {holder}, or end it",
         )
 
 

@@ -56,7 +56,7 @@ class ProcessIsolation:
 
     async def dial(self, address: str, port: int) -> socket.socket:
         """Raise OSError: workers have no addresses of their own."""
-        raise OSError(errno.EHOSTUNREACH, f"{address}:{port} is no address of this machine")
+        raise OSError(errno.EHOSTUNREACH, f"{address}:{port} is not an address of this machine")
 
     async def failure(self) -> None:
         """Never return: slices share nothing that could fail."""

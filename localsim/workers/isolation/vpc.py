@@ -79,7 +79,7 @@ class Channel:
             raise OSError(
                 errno.EMFILE, _TOO_MANY.format(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             )
-        raise OSError(errno.EPROTO, "its first process makes no sense")
+        raise OSError(errno.EPROTO, "the answer of its first process cannot be read")
 
     def tell(self, op: str, **arguments: Any) -> None:
         """Send a request whose answer nobody waits for."""

@@ -125,7 +125,7 @@ def test_a_slice_that_somebody_deleted_ends_the_job_and_is_not_replaced(world, o
     asyncio.run(story())
     record = world.record(job)
     assert (record.state, [each.outcome for each in record.attempts]) == ("FAILED", ["preempted"])
-    reason = "its slice was deleted by somebody" if own else "node mine is gone"
+    reason = "somebody deleted its slice" if own else "node mine is gone"
     assert record.attempt.reason == reason
     assert world.tpu.calls == ([f"create {node}"] if own else [])
 

@@ -64,7 +64,9 @@ async def supervise(
 
 
 def test_a_supervisor_with_nothing_in_care_ends_when_its_bucket_is_gone(world):
-    with pytest.raises(TransientError, match="the bucket was not reached for 6. s") as caught:
+    with pytest.raises(
+        TransientError, match="the supervisor ends: it could not reach the bucket for 6. s"
+    ) as caught:
         asyncio.run(supervise(world, Bucket(world.store, away=True)))
     assert "run: tpuctl supervisor run" in caught.value.hint
 
@@ -117,7 +119,7 @@ def test_a_lease_whose_job_was_never_written_is_withdrawn(world):
     said = []
     asyncio.run(supervise(world, world.store, said.append))
     assert lease.list_leases(world.store, {}) == []
-    assert said == ["ghost-000000: was never submitted to the end"]
+    assert said == ["ghost-000000: its submission was interrupted"]
 
 
 def test_a_slow_submitter_offers_its_lease_again(world):
@@ -168,7 +170,7 @@ def test_a_supervisor_that_was_stopped_for_a_while_keeps_its_jobs(world):
     ("body", "why"),
     [
         (b"{", "cannot be read: Expecting"),
-        (b"[]", "cannot be read: a list is no object"),
+        (b"[]", "cannot be read: a list is not of type object"),
         (b'{"schema": 1}', "cannot be read: holder is missing"),
         (b'{"schema": 2}', "was written by a newer tpuctl"),
     ],

@@ -90,7 +90,7 @@ def test_what_passes_is_tried_again():
         (
             refusal(403, "PERMISSION_DENIED", "Permission monitoring.timeSeries.list denied"),
             PermissionDeniedError,
-            "may not be read: Permission monitoring.timeSeries.list denied",
+            ": Permission monitoring.timeSeries.list denied",
             "--role=roles/monitoring.viewer",
         ),
         (refusal(401, "UNAUTHENTICATED"), CredentialsError, "credentials", "gcloud auth"),

@@ -298,7 +298,9 @@ def test_steps_grow(place):
         worker.save(4, tree(4))
     (later,) = Run(place, 2, worker_count=1).workers
     later.restore()
-    with pytest.raises(UsageError, match="step 1 after step 5, from which this run went on"):
+    with pytest.raises(
+        UsageError, match="step 1 is not after step 5, from which this run continued"
+    ):
         later.save(1, tree(1))
 
 
@@ -326,7 +328,7 @@ def test_what_makes_no_sense_of_a_run_is_refused(place, refused):
 
 @pytest.mark.parametrize("directory", ["", "s3://bucket/run", "gs:/bucket", "file:///tmp/run"])
 def test_a_directory_that_would_be_another_one_is_refused(directory):
-    with pytest.raises(UsageError, match="is no place"):
+    with pytest.raises(UsageError, match="is not a place"):
         Checkpointer(directory)
 
 
@@ -358,7 +360,7 @@ def test_workers_that_do_not_hold_all_of_an_array_are_told(place):
     run = Run(place, 1)
     for worker_id, worker in enumerate(run.workers):
         worker.save(1, {"w": Shards((4,), np.int64, {(worker_id,): np.ones(2, np.int64)})})
-    with pytest.raises(UsageError, match="w: what the workers hold is not all of it"):
+    with pytest.raises(UsageError, match="w: the workers together hold too few of its elements"):
         run.workers[0].wait()
 
 

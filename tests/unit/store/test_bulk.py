@@ -355,5 +355,5 @@ def test_a_copy_whose_answer_is_lost_is_ours_and_one_that_stands_still_ends(box,
         return response
 
     lossy.reply = stand_still
-    with pytest.raises(IntegrityError, match="copies nothing any more"):
+    with pytest.raises(IntegrityError, match="does not copy any more"):
         box.rewrite("to", box.name, source, generation=made.generation)

@@ -164,5 +164,5 @@ def test_a_buffer_is_filled_from_one_generation_only(store):
 
 @pytest.mark.parametrize("address", ["", "s3://box/runs", "file:///runs", "gs:/box", "GS://box"])
 def test_what_is_no_place_is_refused(address):
-    with pytest.raises(UsageError, match="no place to store"):
+    with pytest.raises(UsageError, match="not a place to store"):
         open_store(address)

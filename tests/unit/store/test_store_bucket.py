@@ -178,7 +178,7 @@ def test_a_bucket_that_is_not_there_is_not_found(served):
 
 
 def test_a_url_without_a_bucket_is_wrong(served):
-    with pytest.raises(UsageError, match="names no bucket"):
+    with pytest.raises(UsageError, match="does not name a bucket"):
         open_store("gs://", client=served.client())
 
 

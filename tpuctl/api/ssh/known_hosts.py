@@ -86,7 +86,7 @@ def host_key(found: Mapping[int, WorkerIdentity], worker: Worker) -> str:
     identity = found.get(worker.worker_id)
     if identity is None:
         raise RefusedError(
-            f"worker {worker.worker_id}: its host key is not known: the Cloud TPU API has none",
+            f"worker {worker.worker_id}: the Cloud TPU API does not report its host key",
             hint=DISABLED_HINT,
         )
     return identity.host_key

@@ -161,7 +161,7 @@ def _check_commit(commit: Commit) -> None:
     """Raise unless COMMIT describes a whole checkpoint: a reader relies on all that it says."""
     _check_head(commit)
     if sorted(leaf.index for leaf in walk(commit.tree)) != list(range(len(commit.leaves))):
-        raise ValueError("the tree does not name each leaf once")
+        raise ValueError("the tree does not name each leaf exactly once")
     for number, leaf in enumerate(commit.leaves):
         _check_leaf(number, leaf)
     _check_bytes(commit)
@@ -217,16 +217,16 @@ def _check_object(stored: StoredObject, commit: Commit) -> None:
     _check_counts(stored.size_bytes, stored.generation)
     name = layout.parse_key(stored.path)
     if name is None or name.kind != layout.SHARD:
-        raise ValueError(f"{stored.path!r} is the name of no file")
+        raise ValueError(f"{stored.path!r} is not the name of a file")
     if not name.worker_id < name.worker_count == commit.worker_count:
-        raise ValueError(f"{stored.path} is of another worker")
+        raise ValueError(f"{stored.path} belongs to another worker")
     if (name.step, name.fence) != (commit.step, commit.fence):
-        raise ValueError(f"{stored.path} is of another step or run")
+        raise ValueError(f"{stored.path} belongs to another step or run")
     count = -(-stored.size_bytes // commit.block_bytes)
     if len(base64.b64decode(stored.blocks, validate=True)) != 4 * count:
-        raise ValueError(f"{stored.path} has not {count} checksums of blocks")
+        raise ValueError(f"{stored.path} does not have {count} checksums of blocks")
     if stored.digests and len(base64.b64decode(stored.digests, validate=True)) != 32 * count:
-        raise ValueError(f"{stored.path} has not {count} digests of blocks")
+        raise ValueError(f"{stored.path} does not have {count} digests of blocks")
 
 
 def _check_bytes(commit: Commit) -> None:
@@ -238,7 +238,7 @@ def _check_bytes(commit: Commit) -> None:
         ]
         stored = commit.objects[number]
         if any(end > stored.size_bytes for _, end in spans):
-            raise ValueError(f"a part ends behind the end of {stored.path}")
+            raise ValueError(f"a part ends after the end of {stored.path}")
         if any(start < end for (_, end), (start, _) in zip(spans, spans[1:], strict=False)):
             raise ValueError("two parts have a byte in common")
 

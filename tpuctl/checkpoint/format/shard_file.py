@@ -64,7 +64,7 @@ def identity(save: str, key: str) -> dict[str, str]:
     """The metadata of a file: to which save, step, run and worker it belongs, and its name."""
     name = layout.parse_key(key)
     if name is None:
-        raise ValueError(f"{key!r} is the name of no file")
+        raise ValueError(f"{key!r} is not the name of a file")
     return {
         "save": save,
         "step": str(name.step),

@@ -125,7 +125,7 @@ def allocate(targets: Sequence[ReadTarget]) -> list[list[Array]]:
     try:
         return [[allocate_aligned(box.shape, each.dtype) for box in each.boxes] for each in targets]
     except (ValueError, OverflowError) as error:
-        raise IntegrityError(f"COMMIT: there can be no array as it says: {error}") from error
+        raise IntegrityError(f"COMMIT describes an array that cannot exist: {error}") from error
 
 
 def needed_blocks(

@@ -72,7 +72,9 @@ def _check_sum(commit: Commit, reader: BlockReader, number: int) -> None:
     if stored.size_bytes < shard_file.LENGTH_BYTES:
         raise IntegrityError(f"{stored.path}: not a safetensors file")
     if reader.crc32c(number) != stored.crc32c:
-        raise IntegrityError(f"{stored.path}: its blocks have another crc32c than all of it")
+        raise IntegrityError(
+            f"{stored.path}: the crc32c of its blocks differs from that of the whole file"
+        )
 
 
 def _check_header(
@@ -99,4 +101,4 @@ def _check_header(
         or [start for start, _ in placed] != [size_bytes + start for start in starts]
         or size_bytes + end != stored.size_bytes
     ):
-        raise IntegrityError(f"{stored.path}: its header says otherwise than COMMIT")
+        raise IntegrityError(f"{stored.path}: its header differs from COMMIT")

@@ -191,7 +191,7 @@ def _log_restored(found: Restored) -> None:
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
         log.warning(
-            "checkpoint of step %d has %s%s, which like does not name: not restored",
+            "checkpoint of step %d has %s%s, which `like` does not name: not restored",
             step,
             left_out[0],
             more,
@@ -230,7 +230,7 @@ class _Follower:
             if read.restored is not None:
                 self._skipped.append((read.origin.step, "another worker could not read it"))
             read = self._answer(number, records)
-        raise AssertionError("a count does not end")
+        raise AssertionError("a count is cut off")
 
     def _next(self, number: int) -> Callable[[], dict[str, Entry] | None]:
         keys = {layout.try_key(self._run.fence, number), layout.rollback_key(self._run.fence)}

@@ -265,6 +265,6 @@ def _check_cover(structure: Structure, leaves: tuple[Leaf, ...]) -> None:
     for path, leaf in zip(leaf_paths(structure), leaves, strict=True):
         if not covers(leaf.shape, [part.box for part in leaf.parts]):
             raise UsageError(
-                f"{path}: what the workers hold is not all of it, or some of it twice",
+                f"{path}: the workers together hold too few of its elements, or some of them twice",
                 hint="together the workers must hold every element of an array exactly once",
             )

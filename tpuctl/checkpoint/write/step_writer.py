@@ -68,7 +68,7 @@ class StepWriter:
         """
         if step < self._origin.step:
             raise UsageError(
-                f"step {step} after step {self._origin.step}, from which this run went on",
+                f"step {step} is not after step {self._origin.step}, from which this run continued",
                 hint="count on from there, or save to another directory",
             )
         if step == self._origin.step or not self._begin_try(step):
@@ -147,7 +147,7 @@ class StepWriter:
         outcome = self._outcome
         outcome.step_in_progress = snapshot.step
         # Stands when the thread dies of a bug: a save that did not succeed is never silent.
-        outcome.failure = TpuctlError(f"saving step {snapshot.step} broke off")
+        outcome.failure = TpuctlError(f"saving step {snapshot.step} was interrupted")
         try:
             self._write(snapshot, tries)
         except Exception as error:  # noqa: BLE001 (raised at the next call)

@@ -26,7 +26,7 @@ def advise(runtime: Runtime, name: JobName) -> None:
 
     It takes a job's saves and preemptions, and the formula of Young and Daly.
 
-    Losses are parts of the time for which the job has had slices so far.
+    Losses are parts of the time in which the job has had slices so far.
     """
     from tpuctl.operations.checkpoints.advise import advise_job
 

@@ -34,10 +34,11 @@ def remove(
         bool, typer.Option("--recursive", "-r", help="Also all below NAME/.")
     ] = False,
     whole_bucket: Annotated[
-        bool, typer.Option("--whole-bucket", help="Allow gs://BUCKET; what tpuctl keeps stays.")
+        bool,
+        typer.Option("--whole-bucket", help="Allow gs://BUCKET; objects of tpuctl itself stay."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would go, delete nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be deleted, delete nothing.")
     ] = False,
     yes: Yes = False,
 ) -> None:
@@ -45,7 +46,7 @@ def remove(
 
     A prefix needs --recursive.
 
-    Each object is deleted only in the version that was listed. What jobs still need is named first.
+    Each object is deleted only in the version that was listed. Objects that jobs need are named.
     """
     from tpuctl.operations.stage.plan.removal_plan import plan_removal
     from tpuctl.operations.stage.transfer import push_files

@@ -25,7 +25,7 @@ def bundle(
         typer.Option("--file", "-O", metavar="FILE", help="Where to; else ID.tar.gz here."),
     ] = None,
 ) -> None:
-    """Pack all that is known of a job into a .tar.gz.
+    """Pack everything about a job into a .tar.gz.
 
     Record, events, last lines, statuses, stacks and Ray logs.
     """

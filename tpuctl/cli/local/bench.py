@@ -47,7 +47,7 @@ def bench(
         ),
     ] = catalog.default_type("bench"),
     limit: Annotated[
-        str, typer.Option(metavar="DURATION", help="Leave out what is not measured by then.")
+        str, typer.Option(metavar="DURATION", help="Stop measuring after that time.")
     ] = "60s",
 ) -> None:
     """Measure the simulated chips.

@@ -99,7 +99,7 @@ def up(
 ) -> None:
     """Start a local cloud, or find it running.
 
-    Prints its endpoints, to a program as one line of JSON.
+    Prints its endpoints: a table on a terminal, one line of JSON in a pipe.
     """
     if name in runtime.config.contexts:
         raise ConflictError(f"{name!r} is a context already", hint="choose another --name")
@@ -215,7 +215,7 @@ def shell(
 
     ssh, scp and gcloud reach the workers from there.
 
-    All that `tpuctl local env` prints is set in there.
+    The variables that `tpuctl local env` prints are set there.
     """
     _enter(runtime, _endpoint_line(runtime, name), command or ())
 
@@ -287,7 +287,7 @@ def fault(
     clear: Annotated[bool, typer.Option("--clear", help="End every fault.")] = False,
     name: Name = DEFAULT_CONTEXT,
 ) -> None:
-    """Let things go wrong on purpose.
+    """Inject faults: let things go wrong on purpose.
 
     Without TEXT, list the faults that are in force.
 
@@ -303,7 +303,7 @@ def fault(
         worker NODE/2: disk full
         worker NODE/2: slow 10x
         worker NODE/2: refuses ssh
-        keys NODE: late 30s                     SSH lets nobody in before that
+        keys NODE: late 30s                     SSH refuses every login before that
         zone ZONE: unreachable
         capacity us-west4-a v5litepod-16: 0
         quota IN_USE_ADDRESSES us-west4: 8

@@ -86,7 +86,7 @@ def execute(
 
     COMMAND is a program and its arguments, --command a line for the shell of the workers.
 
-    It gets no input, and ends with this command, whatever ends this one.
+    The command gets no input. When tpuctl ends, the command ends on the workers too.
     """
     words = command_words(f"node exec {name}", argv or [], command)
     options = ExecOptions(worker, only_failed, group, output_directory, timeout)

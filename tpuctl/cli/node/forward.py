@@ -34,8 +34,8 @@ def forward(
 
     It ends with Ctrl-C.
 
-    As ssh -L, for what listens on the worker's own localhost: notebooks, TensorBoard, profilers.
-    LOCAL 0 is any free port. When the connection breaks it is made again.
+    Like ssh -L, for programs that listen on the worker's localhost: notebooks, TensorBoard.
+    LOCAL 0 is any free port. When the connection breaks, tpuctl opens it again.
     """
     if not (worker.isascii() and worker.isdecimal()):
         raise UsageError(f"{worker!r} is not one worker", hint="forward a port of each by itself")

@@ -37,7 +37,7 @@ def free(
 ) -> None:
     """Show which programs hold the chips, ask, and end them.
 
-    SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that nobody holds is removed.
+    SIGTERM, and SIGKILL ten seconds later. A lock file of libtpu that no process holds is removed.
     """
     reached = reach_workers(runtime, WorkerEndpoint(name, worker, ""))
     seen = chip_holders.find_holders(reached)

@@ -33,7 +33,7 @@ def ssh(
 
     The command has your terminal and your input.
 
-    As ssh has it, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
+    As in ssh, a COMMAND of one word is a line for the login shell: -- 'cd run && tail -f log'.
     """
     require_no_option(argv or [], hint=f"for ports run: tpuctl node forward {name} [LOCAL:]REMOTE")
     node = accessible_node(runtime, name)

@@ -30,7 +30,7 @@ def workers(
     runtime: Runtime,
     name: NodeName,
     check: Annotated[
-        bool, typer.Option("--check", help="Log in to each, and say why not where that fails.")
+        bool, typer.Option("--check", help="Log in to each, and give the reason where that fails.")
     ] = False,
 ) -> None:
     """List the workers of a node.

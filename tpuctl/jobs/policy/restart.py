@@ -35,7 +35,7 @@ def no_restart_reason(record: JobRecord) -> str | None:
     if any(attempt_end.has_other_workdir(report) for report in last.workers):
         return last.reason
     if last.outcome in FAILURES and _is_looping(record):
-        return f"crash loop: twice the same, and no new checkpoint: {last.reason}"
+        return f"crash loop: the same failure twice, and no new checkpoint: {last.reason}"
     return _slice_reason(record) if must_replace_slice(record) else None
 
 

@@ -33,7 +33,7 @@ def end_by_request(attempt: Attempt, request: str | None) -> AttemptEnd | None:
         reason = f"queued resource {attempt.queued_resource} is {request}"
         return AttemptEnd(AttemptOutcome.PREEMPTED, reason, is_gone=True)
     if attempt.owned and request in DELETED_REQUESTS:
-        reason = "its slice was deleted by somebody"
+        reason = "somebody deleted its slice"
         return AttemptEnd(AttemptOutcome.PREEMPTED, reason, final=True, is_gone=True)
     return None
 

@@ -52,7 +52,7 @@ def is_newer(found: Mapping[str, Any], schema: int) -> bool:
 def check_job_id(job_id: str) -> str:
     """The job's id; raises MalformedError for what cannot be one."""
     if not JOB_ID.fullmatch(job_id):
-        raise MalformedError("no job is named like that")
+        raise MalformedError("it is not the name of a job")
     return job_id
 
 
@@ -126,7 +126,7 @@ def _one_of(kinds: tuple[Any, ...], found: Any) -> Any:
 
 def _expect(kind: type[T], found: object) -> T:
     if not isinstance(found, kind):
-        raise MalformedError(f"{_excerpt(found)} is no {NAMES[kind]}")
+        raise MalformedError(f"{_excerpt(found)} is not of type {NAMES[kind]}")
     return found
 
 

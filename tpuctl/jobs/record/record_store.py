@@ -127,11 +127,11 @@ def decode(data: bytes, job_id: str) -> JobRecord:
             )
         found = decoding.decode_dataclass(JobRecord, document)
         if found.job_id != decoding.check_job_id(job_id):
-            raise MalformedError(f"it is that of job {found.job_id[:80]!r}")
+            raise MalformedError(f"it is the record of job {found.job_id[:80]!r}")
     except MalformedError as error:
         raise DamagedStateError(
             f"the record of job {job_id!r} cannot be read: {error}",
-            hint="whether it has slices is shown by: tpuctl sweep",
+            hint="to see whether it has slices, run: tpuctl sweep",
         ) from error
     return found
 

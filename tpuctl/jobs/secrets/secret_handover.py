@@ -67,7 +67,7 @@ def hand_over(home: Path, context: str, job_id: str, values: Mapping[str, str]) 
     while not _try_send(socket_path(home, context), message):
         if time.monotonic() > deadline:
             raise TransientError(
-                "the supervisor does not take the job's secrets: the job waits for them",
+                "the supervisor did not accept the secrets of the job, and the job waits for them",
                 hint=f"run: tpuctl job retry {job_id}",
             )
         time.sleep(POLL_S)

@@ -260,7 +260,7 @@ def _refusal_of(request: QueuedResource) -> SliceRefusal:
     if not request.failure:
         return SliceRefusal("the queued resource FAILED", CapacityError.reason, name)
     if request.failure_code == RPC_CANCELLED:
-        return SliceRefusal("its slice was deleted by somebody", PreconditionError.reason, name)
+        return SliceRefusal("somebody deleted its slice", PreconditionError.reason, name)
     subject = f"queued resource {name!r} FAILED"
     about = CallSubject(
         subject, QR, name, request.zone, accelerator_type=kind, slices=request.node_count

@@ -154,7 +154,7 @@ def _wait_for_lock(started: "subprocess.Popen[bytes]", home: Path, context: str)
         if started.poll() is not None or time.monotonic() > deadline:
             log = supervisor_lock.log_path(home, context)
             raise TransientError(
-                "the supervisor does not start: the job waits in the bucket",
+                "the supervisor does not start; the job waits in the bucket",
                 hint=f"see {log}, then run: tpuctl supervisor run",
             )
         time.sleep(0.02)

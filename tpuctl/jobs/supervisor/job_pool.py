@@ -194,13 +194,13 @@ class JobPool:
             return
         store, job_id = self.backends.store, lease.job_id
         if await asyncio.to_thread(leasing.withdraw, store, lease):
-            self.say(f"{job_id}: was never submitted to the end")
+            self.say(f"{job_id}: its submission was interrupted")
         if await asyncio.to_thread(records.generation, store, job_id) is not None:
             await asyncio.to_thread(leasing.renew_offer, store, job_id, lease.owner)
 
     def _leave_to_others(self, job_id: str, why: str) -> None:
         if job_id not in self.elsewhere:
-            self.say(f"{job_id}: not looked after here: {why}")
+            self.say(f"{job_id}: this supervisor does not look after it: {why}")
         self.elsewhere[job_id] = self.clocks.monotonic()
         self.resting.pop(job_id, None)
 

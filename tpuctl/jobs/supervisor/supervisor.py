@@ -156,7 +156,7 @@ class Supervisor:
         if self.scope.idle_exit_s is None or unreached_s < limit_s:
             return
         raise TransientError(
-            f"the bucket was not reached for {unreached_s:.0f} s: no supervisor here any more",
+            f"the supervisor ends: it could not reach the bucket for {unreached_s:.0f} s",
             hint="jobs go on without it; when the bucket is back, run: tpuctl supervisor run",
         )
 

@@ -63,7 +63,7 @@ def _idle_node(seen: Observation, free: dict[int, float]) -> Iterator[Finding]:
     else:
         evidence = f"no process holds them now; the node was created {age(existed_s)} ago"
     price = _price_text(seen, "it costs")
-    sentence = f"nobody uses the chips of node {node.name}{price}"
+    sentence = f"no process uses the chips of node {node.name}{price}"
     yield Finding("idle", (), sentence, evidence, f"tpuctl node delete {seen.placed(node.name)}")
 
 

@@ -122,7 +122,7 @@ def silent(seen: Observation) -> Iterator[Finding]:
         if quiet_s >= SILENT_S and worker_id not in others:
             node, _ = seen.node_of(worker_id)
             yield Finding(
-                "silent", (worker_id,), f"worker {worker_id} tells nothing any more",
+                "silent", (worker_id,), f"worker {worker_id} reports nothing any more",
                 f"no sample for {age(quiet_s)}, limit {age(SILENT_S)}",
                 f"tpuctl node workers {seen.placed(node)} --check",
             )  # fmt: skip

@@ -137,7 +137,7 @@ TABLE: tuple[KnownError, ...] = (
     _row(
         "quota-zero",
         r"(?i)quota\b.{0,300}\blimit: 0(?:\.0)?\b",
-        "the project has no quota at all for this here: another zone or type, or ask for quota",
+        "the project has no quota for this here: use another zone or type, or ask for quota",
         "tpuctl catalog zones",
         "github.com/marin-community/marin/issues/3200",
     ),
@@ -213,7 +213,7 @@ TABLE: tuple[KnownError, ...] = (
         r"DEADLINE_EXCEEDED: Barrier timed out|heartbeat timeout\. This indicates that the remote "
         r"task|Coordination service agent in error status|"
         r"coordination service as cluster registration failed|CoordinationService/RegisterTask",
-        "a worker waited in vain for the others, of which one died, or began too late",
+        "a worker waited for the others, and one of them died or began too late",
         ALL_LOGS,
         "github.com/ayaka14732/llama-2-jax/issues/20; github.com/AI-Hypercomputer/gpu-recipes/"
         "issues/2; github.com/google/paxml/issues/77",

@@ -154,7 +154,7 @@ def parse_since(text: str, now_s: float) -> float:
     except ValueError:
         return now_s - parse_duration(text)
     if moment.tzinfo is None:
-        raise UsageError(f"{text!r} does not say in which time zone", hint=f"write {text}Z for UTC")
+        raise UsageError(f"{text!r} has no time zone", hint=f"write {text}Z for UTC")
     return moment.timestamp()
 
 

@@ -345,8 +345,9 @@ def _require_same_options(path: Path, options: SimulatorOptions) -> None:
     except (OSError, ValueError, KeyError):
         serving = []
     if asked and asked != serving:
+        now = " ".join(serving) or "no options"
         raise ConflictError(
-            f"it runs already with {' '.join(serving) or 'no options'}, not with {' '.join(asked)}",
+            f"the local cloud runs already with {now}, not with {' '.join(asked)}",
             hint="run: tpuctl local down, then local up again",
         )
 

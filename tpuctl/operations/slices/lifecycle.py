@@ -112,7 +112,7 @@ def require_startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Scr
         raise PreconditionError(f"node {node.name!r} has no startup script", hint=hint)
     if not startup_script.is_wrapped(node.metadata):
         raise PreconditionError(
-            f"the startup script of node {node.name!r} was not given by tpuctl, and tells nothing",
+            f"the startup script of node {node.name!r} reports nothing: tpuctl did not set it",
             hint=f"run: tpuctl node exec {node.name} --command "
             "'sudo journalctl -o cat -u google-startup-scripts.service'",
         )
@@ -161,7 +161,7 @@ def _adopt_node(api: TpuApi, spec: NodeSpec) -> PendingNode:
             *_, last = until_ready(api, spec.zone, spec.name, patience)
         except NotFoundError as error:
             raise PreconditionError(
-                f"node {spec.name!r} went while it was waited for: its creation failed, or "
+                f"node {spec.name!r} disappeared during the wait: its creation failed, or "
                 "somebody deleted it",
                 hint="run the same command again",
             ) from error

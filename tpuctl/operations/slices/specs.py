@@ -146,7 +146,7 @@ def _accelerator_type(
     if generation and topology and not name:
         return catalog.accelerator_type_of_topology(generation, topology)
     raise UsageError(
-        "say which slice: either --accelerator-type, or --type and --topology together",
+        "no slice is named: give --accelerator-type, or --type and --topology together",
         hint="run: tpuctl catalog types",
     )
 

@@ -33,7 +33,7 @@ def parse_path(text: str) -> CopyPath:
     if text.startswith("gs://"):
         raise UsageError(f"{text!r} is in a bucket", hint="run: tpuctl data push, or data pull")
     if not text:
-        raise UsageError("an empty argument names no place", hint=GRAMMAR)
+        raise UsageError("an empty argument does not name a place", hint=GRAMMAR)
     match = _REMOTE.fullmatch(text)
     if match is None:
         return CopyPath(None, text)

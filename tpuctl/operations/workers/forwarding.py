@@ -71,7 +71,7 @@ def _parse_port(worker_id: int, spec: str) -> PortForward:
     numbers = [int(part) if _is_number(part) else -1 for part in (local, remote)]
     if not (0 <= numbers[0] <= _LARGEST and 1 <= numbers[1] <= _LARGEST):
         raise UsageError(
-            f"{spec!r} names no ports", hint="write REMOTE, LOCAL:REMOTE, or 0:REMOTE for any"
+            f"{spec!r} does not name ports", hint="write REMOTE, LOCAL:REMOTE, or 0:REMOTE for any"
         )
     return PortForward(worker_id, local_port=numbers[0], remote_port=numbers[1])
 

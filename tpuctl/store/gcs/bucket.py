@@ -27,7 +27,7 @@ class BucketStore:
         """
         name, _, prefix = url.removeprefix("gs://").partition("/")
         if not name:
-            raise UsageError(f"{url!r} names no bucket", hint="write gs://BUCKET/PREFIX")
+            raise UsageError(f"{url!r} does not name a bucket", hint="write gs://BUCKET/PREFIX")
         if not (name[0].isalnum() and name[-1].isalnum()):
             rule = "Bucket names must start and end with a number or letter."
             raise UsageError(f"{name!r} cannot be a bucket: {rule}")

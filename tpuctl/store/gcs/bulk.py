@@ -190,7 +190,9 @@ class BulkBucket:
                 if answer["done"]:
                     return answer["resource"]
                 if int(answer["totalBytesRewritten"]) <= copied_bytes:
-                    raise IntegrityError(f"{self.url}/{key}: the service copies nothing any more")
+                    raise IntegrityError(
+                        f"{self.url}/{key}: the service does not copy any more bytes"
+                    )
                 copied_bytes = int(answer["totalBytesRewritten"])
                 token = f"&rewriteToken={quote(answer['rewriteToken'], safe='')}"
 
@@ -326,7 +328,7 @@ class BulkBucket:
                 if answer > stored:
                     attempts.note_progress()
                 elif start is not None:
-                    raise ConnectionError("the service stores nothing of what is sent")
+                    raise ConnectionError("the service does not store the bytes that are sent")
                 start = stored = answer
             except UploadSessionGoneError:
                 raise
@@ -434,7 +436,7 @@ def _stored_bytes(response: requests.Response, size_bytes: int) -> int:
 
 
 def _illegal_range(said: str) -> IntegrityError:
-    return IntegrityError(f"the service claims to have stored {said} of an upload")
+    return IntegrityError(f"the service reports that it has stored {said} of an upload")
 
 
 def _length(response: requests.Response, expected: int | None) -> int:

@@ -81,7 +81,7 @@ def test_it_asks_and_a_dry_run_says_what_it_would_delete(tpuctl, objects):
             (BUCKET,),
             2,
             [
-                f"error: {BUCKET} names no object",
+                f"error: {BUCKET} does not name an object",
                 "hint: write gs://BUCKET/NAME",
             ],
         ),

@@ -124,7 +124,7 @@ def test_describe_judges_what_the_bucket_has_as_of_then(at_noon, store):
     ) in text
     code, out, _ = at_noon("explain", "digits")
     assert code == 0
-    assert "worker 0 tells nothing any more (no sample for 20 m, limit 1 m); run: " in out
+    assert "worker 0 reports nothing any more (no sample for 20 m, limit 1 m); run: " in out
 
 
 def test_a_known_error_in_the_last_lines_is_explained_here_and_in_describe(tpuctl, store):

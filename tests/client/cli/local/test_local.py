@@ -138,7 +138,7 @@ def test_another_scenario_while_it_runs_is_a_conflict(running, tmp_path):
     result = running("local", "up", "--scenario", str(scenario))
     assert result.code == 11
     assert result.err == (
-        f"error: it runs already with no options, not with --scenario {scenario}\n"
+        f"error: the local cloud runs already with no options, not with --scenario {scenario}\n"
         "hint: run: tpuctl local down, then local up again\n"
     )
 
@@ -308,7 +308,7 @@ def test_a_ready_scenario_by_its_name_and_how_workers_are_kept_apart(offline):
     assert (row["mode"], row["reason"]) == ("process", None)
     again = offline("local", "up", *options[:2], "--isolation", "namespace")
     assert again.code == 11
-    assert "it runs already with --scenario stockout --isolation process" in again.err
+    assert "the local cloud runs already with --scenario stockout --isolation process" in again.err
 
 
 def test_a_scenario_that_is_none_is_one_line(offline):

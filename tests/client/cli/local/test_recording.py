@@ -54,7 +54,7 @@ def test_what_tpuctl_asks_is_recorded_and_localsim_answers_the_same(record, tmp_
     assert call["request"]["parent"] == "projects/recorded-project/locations/-"
     argv = [sys.executable, "-P", "-m", "localsim", "check", str(tmp_path / "cassette.jsonl")]
     checked = subprocess.run(argv, capture_output=True, text=True, timeout=120)
-    assert (checked.returncode, checked.stdout) == (0, "1 call, 0 answered otherwise\n")
+    assert (checked.returncode, checked.stdout) == (0, "1 call, 0 answered differently\n")
 
 
 def test_the_exit_code_is_the_commands(record):
@@ -83,13 +83,13 @@ def test_what_it_asks_over_rest_is_recorded_and_answered_the_same(check, record,
     assert created["request"]["provisioningModel"] == "FLEX_START"
     assert created["status"] == 200
     code, out, _ = check(tmp_path / "cassette.jsonl")
-    assert (code, out) == (0, f"{len(calls)} calls, 0 answered otherwise\n")
+    assert (code, out) == (0, f"{len(calls)} calls, 0 answered differently\n")
 
 
 def test_the_published_recording_of_google_s_api_is_answered_the_same(check, tmp_path):
     path = tmp_path / "google.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in google_recording.lines()))
-    assert check(path)[1] == "7 calls, 0 answered otherwise\n"
+    assert check(path)[1] == "7 calls, 0 answered differently\n"
 
 
 def test_a_difference_is_one_line_and_exit_code_1(check, record, tmp_path):

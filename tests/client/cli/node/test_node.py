@@ -165,7 +165,7 @@ BAD = [
         "unknown runtime version 'v2-alpha-tpuv5lite'",
     ),
     (("create", "N_1", "-t", "v5litepod-16"), 2, "'N_1' is not a valid name"),
-    (("create", "n1"), 2, "say which slice"),
+    (("create", "n1"), 2, "no slice is named"),
     (("create", "n1", "-t", "v5litepod-16", "--labels", "A=b"), 2, "label A=b is not allowed"),
     (("create", "n1", "-t", "v5litepod-16", "--labels", "x"), 2, "--labels: 'x' is not KEY=VALUE"),
     (("create", "n1", "-t", "v5litepod-16", "--timeout", "soon"), 2, "'soon' is not a duration"),
@@ -251,7 +251,7 @@ def test_a_node_that_goes_while_it_is_waited_for_was_not_made(tpuctl, cloud, at_
     assert (result.code, result.err.splitlines()[-2:]) == (
         12,
         [
-            "error: node 'n1' went while it was waited for: its creation failed, or somebody "
+            "error: node 'n1' disappeared during the wait: its creation failed, or somebody "
             "deleted it",
             "hint: run the same command again",
         ],

@@ -177,9 +177,9 @@ def explained(tpuctl, name: str) -> list[str]:
 
 def test_explain_says_that_nobody_uses_a_node_and_what_it_costs(shared):
     remember(shared, 12, 0.0, 0.0, 0.0, 0.0)
-    assert explained(shared, "nobody") == [
-        "nobody uses the chips of node n1, and it costs 19.20 USD/h (no process has held them for "
-        "12 m, limit 10 m); run: tpuctl node delete n1"
+    assert explained(shared, "no process uses") == [
+        "no process uses the chips of node n1, and it costs 19.20 USD/h (no process has held them "
+        "for 12 m, limit 10 m); run: tpuctl node delete n1"
     ]
 
 

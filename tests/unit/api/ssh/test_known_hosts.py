@@ -67,7 +67,9 @@ def test_a_node_made_anew_is_another_one(tmp_path, change):
 @pytest.mark.parametrize("api", [Api(""), Api(error=PermissionDeniedError("disabled"))])
 def test_a_key_that_nobody_tells_is_refused_with_the_likely_reason(tmp_path, api):
     found = known_hosts.identities(api, NODE, tmp_path)
-    with pytest.raises(RefusedError, match="worker 0: its host key is not known") as refused:
+    with pytest.raises(
+        RefusedError, match="worker 0: the Cloud TPU API does not report its host key"
+    ) as refused:
         known_hosts.host_key(found, WORKER)
     assert "compute.disableGuestAttributesAccess" in refused.value.hint
     assert not list(tmp_path.iterdir())

@@ -241,5 +241,5 @@ def test_an_array_may_have_all_the_axes_that_numpy_allows():
 def test_an_array_that_cannot_be_was_never_saved():
     shape = (2**40, 2**40, 0)
     targets = [ReadTarget((whole_box(shape),), np.dtype("<f4"), tuple)]
-    with pytest.raises(IntegrityError, match="^COMMIT: there can be no array as it says"):
+    with pytest.raises(IntegrityError, match="^COMMIT describes an array that cannot exist"):
         ranges.allocate(targets)

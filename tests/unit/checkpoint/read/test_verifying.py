@@ -107,7 +107,9 @@ def test_a_commit_whose_checksums_differ_from_one_another_is_found(own):
     MemoryStore(own).put_if_generation(COMMIT, data, generation)
     entry, body = own.objects[SHARD]
     own.objects[SHARD] = replace(entry, crc32c=other.crc32c), body
-    with pytest.raises(IntegrityError, match="its blocks have another crc32c than all of it"):
+    with pytest.raises(
+        IntegrityError, match="the crc32c of its blocks differs from that of the whole file"
+    ):
         verify(own)
 
 

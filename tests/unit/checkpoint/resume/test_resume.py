@@ -370,5 +370,5 @@ def test_a_part_of_the_tree_is_restored_from_the_bytes_that_it_takes(tmp_path, c
         run = Checkpointer(str(tmp_path), 0, 1, fence=2).restore(like=like)
     assert same(run.tree, alone.tree)
     assert [each.getMessage() for each in caplog.records] == [
-        "checkpoint of step 1 has optimizer/m and 1 more, which like does not name: not restored"
+        "checkpoint of step 1 has optimizer/m and 1 more, which `like` does not name: not restored"
     ]

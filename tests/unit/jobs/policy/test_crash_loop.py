@@ -46,7 +46,7 @@ def test_twice_the_same_without_progress_ends_the_job(first, second, is_loop):
     assert record.is_ended == is_loop
     if is_loop:
         assert record.why == (
-            "crash loop: twice the same, and no new checkpoint: "
+            "crash loop: the same failure twice, and no new checkpoint: "
             "worker 0: the program ended with status 1"
         )
 

@@ -6,7 +6,7 @@ from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN
 from tpuctl.jobs.policy.slice_end import end_by_slice
 from tpuctl.models.job import Attempt, AttemptState
 
-SOMEBODY = ("its slice was deleted by somebody", True)
+SOMEBODY = ("somebody deleted its slice", True)
 GONE = ("node n is gone", True)
 
 

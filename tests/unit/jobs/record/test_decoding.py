@@ -73,7 +73,7 @@ def test_what_is_no_record_at_all_is_told(store, data):
 
 @pytest.mark.parametrize("name", ["..", "../../evil", "a/b", "A-000000", "-x", "", "x" * 64])
 def test_a_record_under_a_name_that_no_job_has_is_damaged(name):
-    with pytest.raises(DamagedStateError, match="no job is named like that"):
+    with pytest.raises(DamagedStateError, match="it is not the name of a job"):
         record_store.decode(record_store.encode(replace(JOB, job_id=name)), name)
 
 

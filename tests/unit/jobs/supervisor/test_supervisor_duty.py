@@ -78,7 +78,8 @@ def test_a_job_whose_secrets_are_elsewhere_is_left_to_that_machine(world):
     said = []
     supervised(world, SupervisorScope(("me",)), said, lambda: said)
     assert said == [
-        f"{job.job_id}: not looked after here: the value of TOKEN is known on laptop alone, where "
+        f"{job.job_id}: this supervisor does not look after it: the value of TOKEN is "
+        "known on laptop alone, where "
         "the job was submitted; run there: tpuctl supervisor run"
     ]
     assert (lease.load_lease(world.store, job.job_id).fence, world.tpu.calls) == (0, [])
@@ -112,7 +113,7 @@ def test_a_taken_job_that_needs_them_is_given_back(world):
     supervised(world, SupervisorScope(("me",), only=job.job_id), said, runs)
     world.tpu.preempt("mine")
     supervised(world, SupervisorScope(("me",), only=job.job_id), said,
-               lambda: any("not looked after here" in line for line in said))  # fmt: skip
+               lambda: any("does not look after it" in line for line in said))  # fmt: skip
     held = lease.load_lease(world.store, job.job_id)
     assert (held.holder, held.fence) == ("", 2)
     assert not [call for call in world.tpu.calls if call.startswith("create")]

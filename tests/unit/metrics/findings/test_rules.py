@@ -172,12 +172,12 @@ TRIGGERED = {
     ),
     "idle node, measured for long": (
         of_node(*two(FREE, 12)),
-        "idle", (), "nobody uses the chips of node n1, and it costs 4.80 USD/h",
+        "idle", (), "no process uses the chips of node n1, and it costs 4.80 USD/h",
         "no process has held them for 12 m, limit 10 m", "tpuctl node delete n1",
     ),
     "idle node, measured once": (
         of_node(*two(FREE, ONE_SAMPLE), usd_per_hour=None),
-        "idle", (), "nobody uses the chips of node n1",
+        "idle", (), "no process uses the chips of node n1",
         "no process holds them now; the node was created 2 h ago", "tpuctl node delete n1",
     ),
     "a job that does not use the chips": (
@@ -275,7 +275,7 @@ TRIGGERED = {
     ),
     "tells nothing": (
         of_job(*four()[:3]),
-        "silent", (3,), "worker 3 tells nothing any more", "no sample for 1 h, limit 1 m",
+        "silent", (3,), "worker 3 reports nothing any more", "no sample for 1 h, limit 1 m",
         "tpuctl node workers digits-1-a2 --check",
     ),
     "hangs": (
@@ -322,7 +322,7 @@ TRIGGERED = {
     ),
     "a node in another zone than the context's": (
         of_node(*two(FREE, 12), zone="us-east1-c", usd_per_hour=None),
-        "idle", (), "nobody uses the chips of node n1",
+        "idle", (), "no process uses the chips of node n1",
         "no process has held them for 12 m, limit 10 m",
         "tpuctl node delete n1 --zone us-west4-a",
     ),

@@ -118,7 +118,7 @@ def make_directory(path: str) -> None:
     if os.access(path, os.W_OK):
         return
     if os.listdir(path):
-        raise MountError("this user may not write there, and there are files of others")
+        raise MountError("this user may not write there, and it has files of other users")
     run_as_root("chown", f"{os.getuid()}:{os.getgid()}", "--", path)
 
 

@@ -141,7 +141,7 @@ class Host:
         )
         while driver.poll() is None:
             if self.node.has_ended():
-                raise ClusterError("it has ended on this worker before the program")
+                raise ClusterError("it ended on this worker before the program ended")
             self.selector.wait(POLL_S, BLOCK_BYTES)
         return driver.returncode
 

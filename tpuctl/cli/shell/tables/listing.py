@@ -131,7 +131,7 @@ def choose_columns(listing: Listing[T], flags: ListFlags) -> Columns[T] | None:
     names = [name.strip() for name in flags.columns.split(",") if name.strip()]
     if not names:
         raise UsageError(
-            "--columns names no column", hint=f"choose among {', '.join(listing.keys)}"
+            "--columns does not name a column", hint=f"choose among {', '.join(listing.keys)}"
         )
     return {name: listing.value(name) for name in names}
 

@@ -74,7 +74,9 @@ def _orbax_tensors(folder: StepFolder, advance: Callable[[int], object]) -> Iter
             try:
                 yield from _item_tensors(folder, item, server.url, advance)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise IntegrityError(f"{folder.prefix}{item}: its metadata is none") from error
+                raise IntegrityError(
+                    f"{folder.prefix}{item}: it has no metadata of tensors"
+                ) from error
             except IntegrityError as error:
                 # TensorStore was told no more than that there is no answer.
                 raise server.failure or error from error

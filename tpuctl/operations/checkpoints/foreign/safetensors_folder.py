@@ -144,7 +144,9 @@ def _header(folder: StepFolder, path: str) -> list[SafetensorsTensor]:
     end = base
     for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
-            raise ValueError(f"the bytes of {tensor.name} do not follow those before")
+            raise ValueError(
+                f"the bytes of {tensor.name} do not follow those of the tensor before it"
+            )
         end = tensor.end
     if end != whole:
         raise ValueError(f"it has {whole} bytes, its header says {end}")
@@ -156,8 +158,8 @@ def _tensor(name: str, described: dict[str, Any], base: int) -> SafetensorsTenso
     shape = tuple(described["shape"])
     numbers = (begins, ends, *shape)
     if not all(type(each) is int and each >= 0 for each in numbers) or ends < begins:
-        raise ValueError(f"{name} has an impossible place or shape")
+        raise ValueError(f"{name} has an offset or a shape that is not possible")
     dtype = str(described["dtype"])
     if dtype in DTYPE_NAMES and ends - begins != size_bytes(DTYPE_NAMES[dtype], math.prod(shape)):
-        raise ValueError(f"{name} has not the bytes of its shape")
+        raise ValueError(f"the size of {name} does not fit its shape")
     return SafetensorsTensor(name, dtype, shape, base + begins, base + ends)

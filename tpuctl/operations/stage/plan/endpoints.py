@@ -87,7 +87,7 @@ def parse(text: str) -> Endpoint:
     if text.startswith("gs://"):
         bucket, _, name = text.removeprefix("gs://").partition("/")
         if not bucket:
-            raise UsageError(f"{text!r} names no bucket", hint="write gs://BUCKET/NAME")
+            raise UsageError(f"{text!r} does not name a bucket", hint="write gs://BUCKET/NAME")
         return BucketEndpoint(bucket, name)
     if text.startswith("worker:"):
         match = _WORKER.fullmatch(text)
@@ -100,7 +100,7 @@ def parse(text: str) -> Endpoint:
     if _SCHEME.match(text):
         raise UsageError(f"{text!r} is not a gs:// address", hint=GRAMMAR)
     if not text:
-        raise UsageError("an empty argument names no place", hint=GRAMMAR)
+        raise UsageError("an empty argument does not name a place", hint=GRAMMAR)
     return DiskEndpoint(Path(text))
 
 

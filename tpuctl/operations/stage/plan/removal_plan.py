@@ -42,7 +42,7 @@ def plan_removal(
 
 def _refuse_bucket(url: str, *, is_recursive: bool, whole_bucket: bool) -> None:
     if not is_recursive:
-        raise UsageError(f"{url} names no object", hint="write gs://BUCKET/NAME")
+        raise UsageError(f"{url} does not name an object", hint="write gs://BUCKET/NAME")
     if not whole_bucket:
         hint = "name a prefix, or say so with --whole-bucket"
         raise RefusedError(f"{url} is a whole bucket", hint=hint)

@@ -119,7 +119,7 @@ def read_from_worker(
     """Give one file of one worker to `write`. Raises NotFoundError, IntegrityError at its end."""
     (files,) = ssh.list_files(reach, place.path, "sha256").values()
     if [file.path for file in files] != [""]:
-        raise NotFoundError(f"{place.path} is no file", hint="a directory needs a path to go to")
+        raise NotFoundError(f"{place.path} is not a file", hint="a directory needs a path to go to")
     ssh.read_file(reach, place.path, files[0], write)
 
 
