@@ -1,7 +1,7 @@
 """Every deadline and retry of the network in one table, and the one back-off between attempts.
 
-Training programs import this with the store: Python 3.10 and the standard library. How often
-something that is expected to change is polled is no policy of the network: it stays with the poll.
+Training programs import this with the store: Python 3.10 and the standard library. The pause
+between two polls of something that is expected to change is not here: it stays with the poll.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _JITTER = Random()  # noqa: S311 - no secret; a program that seeds `random` keep
 
 @dataclass(frozen=True)
 class CallPolicy:
-    """A call of an API that is no transfer: at most `attempts` of at most `attempt_s` seconds."""
+    """A call of an API that does not transfer data: `attempts` of at most `attempt_s` seconds."""
 
     attempt_s: float
     attempts: int

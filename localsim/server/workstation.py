@@ -1,4 +1,4 @@
-"""The machine in the VPC that `local shell` is on: a VM of the project that is no TPU worker."""
+"""The machine in the VPC that `local shell` is on: a VM of the project that is not a TPU worker."""
 
 import asyncio
 from dataclasses import dataclass

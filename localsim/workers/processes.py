@@ -59,7 +59,7 @@ def start_time(pid: int) -> str | None:
 
 
 def signal_processes(processes: Iterable[Process], number: int) -> None:
-    """Signal each process; one that has just gone is no error."""
+    """Signal each process; one that has just gone is not an error."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)

@@ -82,7 +82,7 @@ def resume(checkpointer, mesh):
 
 
 def checkpoints():
-    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker gets SIGTERM."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, jax.process_index(), jax.process_count(), every=SAVE_EVERY)
 

@@ -129,7 +129,7 @@ def saved(mesh, grid, state):
 
 
 def checkpoints(mesh):
-    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker gets SIGTERM."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, mesh.worker_id, mesh.worker_count, every=SAVE_EVERY)
 

@@ -88,7 +88,7 @@ def resume(checkpointer, network, optimizer):
 
 
 def checkpoints(worker_id, worker_count):
-    """A checkpointer that saves every SAVE_EVERY steps, and when the worker is told to end."""
+    """A checkpointer that saves every SAVE_EVERY steps, and when the worker gets SIGTERM."""
     directory = os.environ["TPUCTL_CHECKPOINT_DIR"]
     return Checkpointer(directory, worker_id, worker_count, every=SAVE_EVERY)
 

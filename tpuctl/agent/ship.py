@@ -129,7 +129,7 @@ def package_files(modules: Sequence[str]) -> dict[str, str]:
 
 
 def shared_files() -> dict[str, str]:
-    """Path -> text of the modules of tpuctl that are no part of the agent."""
+    """Path -> text of the modules of tpuctl that are not part of the agent."""
     package = resources.files("tpuctl")
     return {f"tpuctl/{name}": package.joinpath(name).read_text("utf-8") for name in SHARED}
 

@@ -34,7 +34,7 @@ class Checkpointer:
             checkpointer.save(step, state)
 
     Every worker calls `save` at every step, from one thread: `every` decides which are saved.
-    In `with`, a program that is told to end (SIGTERM) saves once more.
+    In `with`, a program that gets SIGTERM saves once more.
     """
 
     def __init__(  # noqa: PLR0913 (each one a fact of the run)
@@ -92,7 +92,7 @@ class Checkpointer:
         return resumed.restored
 
     def latest(self) -> int | None:
-        """The number of the newest step that is complete as far as the listing tells, or None."""
+        """The number of the newest step that is complete as far as the listing shows, or None."""
         from tpuctl.checkpoint.read.step_history import read_history
 
         newest = read_history(self._run.store, self._known()).latest()
@@ -102,7 +102,7 @@ class Checkpointer:
         """Save a step that is due, or forced, unless it is there; False when it is neither.
 
         Returns when the own parts are copied; with `wait`, when the step is there, and nothing is
-        copied. Raises what the save before failed with. A program that was told to end saves once
+        copied. Raises what the save before failed with. A program that got SIGTERM saves once
         more, and ends: SystemExit(143).
         """
         with waiting():
@@ -127,7 +127,7 @@ class Checkpointer:
         return True
 
     def _save_last(self, step: int, tree: Tree, called_s: float) -> bool:
-        """Save once more, and end; a save that failed before is told of after that."""
+        """Save once more, and end; the error of an earlier save comes after that."""
         failure: Exception | None = None
         try:
             self._wait()

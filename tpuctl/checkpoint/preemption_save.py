@@ -24,7 +24,7 @@ MIN_SAVE_S = 10.0
 
 
 class PreemptionHandler:
-    """Knows whether this worker was told to end, the time that is left, and the last step."""
+    """Knows whether this worker got SIGTERM, the time that is left, and the last step."""
 
     def __init__(self, notice_s: float, now: Callable[[], float] = time.monotonic) -> None:
         """Listen to nothing yet; `notice_s` is the time between SIGTERM and the end."""

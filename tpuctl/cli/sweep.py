@@ -60,7 +60,7 @@ def sweep(
         orphan        a job of this bucket made it, and its record says that the job has ended
         other-owner   the same, and somebody else submitted the job
         in-use        a job that has not ended runs on it
-        kept          its job has ended and was told to keep it (teardown): deleted when named
+        kept          its job has ended, and its teardown keeps it (teardown): deleted when named
         leaving       it is being deleted
         by-hand       no job made it: never deleted here
         unknown       its zone, the bucket or the record cannot be read, or it is another bucket's

@@ -61,7 +61,7 @@ def unsupervised_jobs(store: Store, home: Path, context: str) -> list[str]:
 
 
 def supervisor_of(store: Store, home: Path, context: str, job_id: str) -> SupervisorInfo | None:
-    """Who looks after a job; None when nobody does. Raises DamagedStateError."""
+    """Who looks after a job; None when no supervisor does. Raises DamagedStateError."""
     found = lease.load_lease(store, job_id)
     if found is None or not found.holder:
         return None

@@ -13,9 +13,9 @@ class ChipState(StrEnum):
     """Who uses the chips of a worker."""
 
     LOADED = "loaded"
-    """A program is loaded: libtpu tells how busy they are."""
+    """A program is loaded: libtpu reports how busy they are."""
     HELD = "held"
-    """A process holds them and has loaded no program: libtpu tells nothing."""
+    """A process holds them and has loaded no program: libtpu reports nothing."""
     FREE = "free"
     SILENT = "silent"
     """The worker has not told anything for too long."""
@@ -30,7 +30,7 @@ class ChipUse(NamedTuple):
     duty_cycle_percent: float | None = None
     """The mean of all chips."""
     silent_s: float = 0.0
-    """Since when nothing was told."""
+    """Since when nothing was reported."""
 
 
 def chip_use(sample: Sample, now_s: float, silent_after_s: float) -> ChipUse:

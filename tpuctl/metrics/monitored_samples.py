@@ -23,7 +23,7 @@ PERIOD_S = 60.0
 LATEST_S = 240.0
 """A minute is measured, and seen up to 180 s later."""
 SILENT_S = 600.0
-"""A worker of which nothing was measured for longer tells nothing."""
+"""A worker of which nothing was measured for longer reports nothing."""
 GAP_S = 150.0
 """The line of a picture is broken where there is no point for longer."""
 TPU_WORKER = "tpu_worker"

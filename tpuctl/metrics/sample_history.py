@@ -69,7 +69,7 @@ class SampleHistory:
             yield connection
 
     def _connect(self) -> sqlite3.Connection:
-        """A connection to the file; one that is no database is begun again."""
+        """A connection to the file; one that is not a database is begun again."""
         connection = sqlite3.connect(self._path, timeout=PATIENCE_S)
         try:
             connection.execute(SCHEMA)

@@ -235,7 +235,7 @@ class WorkerReport:
     step: int | None = None
     resume_step: int | None = None
     step_times: Mapping[str, float] = field(default_factory=dict)
-    """Step -> seconds from the start of the program until it was told; the attempt keeps one."""
+    """Step -> seconds from the start of the program until its report; the attempt keeps one."""
     save_waits: tuple[SaveWait, ...] = ()
     """When its program waited for checkpoints; the attempt has those of one worker."""
     metrics: Mapping[str, float | str] = field(default_factory=dict)
@@ -297,7 +297,7 @@ class Attempt:
     ready_s: float | None = None
     started_s: float | None = None
     first_step_s: float | None = None
-    """When a worker first told a step; None before, and where the program tells none."""
+    """When a worker first told a step; None before, and where the program reports none."""
     step_times: Mapping[str, float] = field(default_factory=dict)
     """Step -> seconds from `started_s` until a worker told it: the first two, the last, some."""
     save_waits: tuple[SaveWait, ...] = ()

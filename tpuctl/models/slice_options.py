@@ -131,7 +131,7 @@ def data_disk(parts: Mapping[str, str], place: str = "--data-disk") -> DataDisk:
     mode = parts.get("mode", "read-write")
     if unknown_keys or "source" not in parts or mode not in DISK_MODES:
         text = ",".join(f"{key}={value}" for key, value in parts.items())
-        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{text!r} is no disk"
+        wrong = f"{unknown_keys[0]!r} is not a part" if unknown_keys else f"{text!r} is not a disk"
         raise UsageError(
             f"{place}: {wrong}",
             hint="write source=projects/P/zones/Z/disks/D,mode=read-write (or read-only)",

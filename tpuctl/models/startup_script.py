@@ -1,4 +1,4 @@
-"""A startup script whose outcome can be seen: Google runs it and tells nobody how it ended.
+"""A startup script whose outcome can be seen: Google runs it and does not report how it ended.
 
 The metadata holds a wrapper around it (`tpuctl/agent/tools/startup_script.sh`), which puts the exit
 code and the last lines into the guest attributes of each worker, under `tpuctl/`.

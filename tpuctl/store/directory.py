@@ -128,7 +128,7 @@ class DirectoryStore:
         """
         with _translate_errors(prefix):
             for key in sorted(self._keys(prefix)):
-                # What vanished since is no object any more; a link never was one.
+                # What vanished since is not an object any more; a link never was one.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     status = os.lstat(f"{self._root}/{key}")  # noqa: PTH116 (a Path takes longer)
                     if stat.S_ISREG(status.st_mode):

@@ -17,6 +17,6 @@ def next_state(
     try:
         return table[state][event]
     except KeyError:
-        verb = event.partition(" with ")[0]  # how hard it was asked for is no part of it
+        verb = event.partition(" with ")[0]  # how hard it was asked for is not a part of it
         sentence = f"'{verb}' of '{name}' is not supported while in state {state}."
         raise precondition(sentence) from None

@@ -183,5 +183,5 @@ def _behind(prefix: str) -> _Position | None:
     if not kept:
         return None
     following = ord(kept[-1]) + 1
-    # Surrogates are no characters of UTF-8.
+    # Surrogates are not characters of UTF-8.
     return kept[:-1] + chr(0xE000 if following == 0xD800 else following), 0

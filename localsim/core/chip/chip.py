@@ -64,7 +64,7 @@ class Chip:
 
         `dtype` says what ndarrays are to the matrix unit: bf16 (they are rounded), int8, or codes
         of e4m3 or e5m2. A Buffer is what it holds. Raises ValueError for what does not go together,
-        TypeError for what is no array.
+        TypeError for what is not an array.
         """
         a, b = (operands.matmul_operand(self._own(each), dtype) for each in (left, right))
         shape, result_shape = operands.product_shape(left.shape, right.shape)

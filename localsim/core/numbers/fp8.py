@@ -58,7 +58,7 @@ def encode_fp8(values: Any, form: str) -> Codes:
     """Round to nearest, ties to even, subnormals included; what is not float32 becomes that first.
 
     Half a step past the greatest number an e5m2 is an infinity and an e4m3, which has none, a NaN.
-    Raises ValueError for what is no real number, and for an unknown format.
+    Raises ValueError for what is not a real number, and for an unknown format.
     """
     bits = float32(values).view(np.uint32)
     # A lost bit is kept as the lowest one: no second rounding can mistake it for a tie.

@@ -17,12 +17,12 @@ _BLOCK = 1 << 17
 
 
 def float32(values: Any) -> F32:
-    """The values as float32, rounded to nearest; raises ValueError for what is no real number."""
+    """The values as float32, rounded to nearest; raises ValueError for what is not a number."""
     if type(values) is np.ndarray and values.dtype == np.float32:
         return values
     array = np.asarray(values)
     if not np.can_cast(array.dtype, np.float32, "same_kind"):
-        raise ValueError(f"{array.dtype} is no type of real numbers")
+        raise ValueError(f"{array.dtype} is not a type of real numbers")
     # What is too great becomes an infinity, as on the chip.
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
@@ -32,7 +32,7 @@ def bfloat16(values: Any, out: F32 | None = None) -> F32:
     """Round to bfloat16, to nearest, ties to even; infinities and subnormals alike.
 
     A NaN stays one of its sign. What is not float32 is rounded to that first, and ValueError raised
-    for what is no real number. The result has the shape and the layout of `values`, or is `out`,
+    for what is not a real number. The result has the shape and the layout of `values`, or is `out`,
     which may be `values` itself.
     """
     exact = float32(values)

@@ -1,4 +1,4 @@
-"""Runs what waits for a module of JAX; whatever goes wrong in it is no program's concern."""
+"""Runs what waits for a module of JAX; whatever goes wrong in it is not a program's concern."""
 
 from __future__ import annotations
 

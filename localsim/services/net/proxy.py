@@ -91,7 +91,7 @@ class Proxy(Acceptor):
         allowed = [address for address in addresses if is_public(address)]
         if not allowed:
             raise _ProxyRefusedError(
-                403, f"{host} is no public address: the proxy leads nowhere else"
+                403, f"{host} is not a public address: the proxy leads nowhere else"
             )
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -162,12 +162,12 @@ def _host(line: str) -> str:
         case [_, _, version] if version.startswith("HTTP/"):
             raise _ProxyRefusedError(405, "the proxy serves CONNECT alone")
         case _:
-            raise _ProxyRefusedError(400, "this is no request")
+            raise _ProxyRefusedError(400, "this is not a request")
     if port != str(_PORT_OUT):
         raise _ProxyRefusedError(403, f"the proxy connects to port {_PORT_OUT} alone")
     host = host.removeprefix("[").removesuffix("]")
     if not host or "%" in host:
-        raise _ProxyRefusedError(400, "the request names no host")
+        raise _ProxyRefusedError(400, "the request does not name a host")
     return host
 
 

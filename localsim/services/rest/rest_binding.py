@@ -23,7 +23,7 @@ def request_message(
 ) -> Any:
     """A message of `kind`; path and body are pairs of the field they fill (`*`: all) and its value.
 
-    Where the path names no resource it is None.
+    Where the path does not name a resource it is None.
 
     Raises MalformedRequestError when something fits no field.
     """

@@ -73,7 +73,7 @@ def _put(mask: dict[str, Any], tokens: list[str], depth: int) -> None:
 
 
 def _merged(one: Any, other: Any) -> Any:
-    """The union of two masks; None is no mask, an empty one selects everything."""
+    """The union of two masks; None is not a mask, an empty one selects everything."""
     if one is None or other is None:
         return other if one is None else one
     if not one or not other:

@@ -43,7 +43,7 @@ _ASKED: Mapping[str, Sequence[str]] = {
 def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
     """The permissions that a request needs, such as `storage.objects.get`.
 
-    None are needed for a request that is no method of the API or that only Google has: it is
+    None are needed for a request that is not a method of the API or that only Google has: it is
     refused elsewhere, as not implemented.
     """
     path, _, query = raw_path.partition("?")

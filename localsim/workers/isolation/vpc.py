@@ -41,7 +41,7 @@ class Channel:
     """Sends requests to a process inside; replies come in any order, news at any time."""
 
     def __init__(self, connection: socket.socket, news: Callable[[dict[str, Any]], None]) -> None:
-        """`news` gets messages that are no replies, and `{}` at the end."""
+        """`news` gets messages that are not replies, and `{}` at the end."""
         connection.setblocking(False)  # noqa: FBT003
         self._connection = connection
         self._news = news

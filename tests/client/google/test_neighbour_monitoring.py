@@ -486,6 +486,6 @@ def test_a_job_has_the_figures_of_its_attempts_by_their_times(tpuctl, measured, 
     busy = [row for row in shown.json if "chip.duty_cycle_percent/0" in row["values"]]
     assert [(row["attempt"], row["time_s"] - measured.first_s) for row in busy] == [(2, 120)]
     assert shown.err == NOTE + (
-        "warning: attempt 1: its slice is gone, and Cloud Monitoring names no chips of a slice "
-        "that is\n"
+        "warning: attempt 1: its slice is gone, and Cloud Monitoring does not name the chips of a "
+        "slice that is\n"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from clouds import Cloud, Runner, serve
 
-REFUSED = "192.168.0.1 is no public address: the proxy leads nowhere else"
+REFUSED = "192.168.0.1 is not a public address: the proxy leads nowhere else"
 HTTP = "curl -s -m 5 -o /dev/null -w '%{http_code}' "
 
 

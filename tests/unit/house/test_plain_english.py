@@ -10,8 +10,14 @@ ROOT = Path(__file__).parents[3]
 PATTERNS = {
     "say `again`": r"\banew\b",
     "a hint is a command: `run: tpuctl ...`": r"\blook: ",
-    "say `is not a`": r"\bis no (?:number|text|size|count|float|whole number)\b",
     "an error does not ask": r"Nobody to ask",
+    "say `is not a`": r"(?<![Tt]here )\b(?:is|was) no "
+    r"(?!longer|more|less|such|other|better|smaller)\w",
+    "say `does not name a`": r"\bnames no\b|\bis the name of no\b",
+    "say `does not have`": r"\bhas not (?:the|a|an|its|\d)\b",
+    "say `reports`, and who does": r"\btells (?:nothing|of|people)\b|\bis told of\b"
+    r"|\bnobody can tell\b",
+    "say `differs from`": r"\botherwise than\b|\bmakes no sense\b",
 }
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/cli/*.md")]
 

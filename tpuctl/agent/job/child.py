@@ -54,7 +54,7 @@ def agent_environment(files: Mapping[str, str]) -> dict[str, str]:
     return {
         "PYTHONFAULTHANDLER": "1",
         **os.environ,
-        # Python programs print at once: a step line in a buffer is no progress.
+        # Python programs print at once: a step line in a buffer is not progress.
         "PYTHONUNBUFFERED": "1",
         **files,
     }

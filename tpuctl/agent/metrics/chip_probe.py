@@ -1,6 +1,6 @@
-"""Measures the chips of this worker, as libtpu tells of them. Python 3.8.
+"""Measures the chips of this worker, as libtpu reports them. Python 3.8.
 
-While no program holds the chips, libtpu tells nothing: then it is only known whether they are held.
+While no program holds the chips, libtpu reports nothing, and only their holder is known.
 """
 
 from __future__ import annotations

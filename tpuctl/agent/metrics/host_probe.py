@@ -28,7 +28,7 @@ class HostProbe:
     """Measures the host again and again; rates are those since the time before."""
 
     def __init__(self, proc: str = PROC, cgroup: str = CGROUP, place: str = "/") -> None:
-        """`place` is a path on the disk whose space is told."""
+        """`place` is a path on the disk whose space is measured."""
         self.proc = proc
         self.cgroup = cgroup
         self.place = place
@@ -88,7 +88,7 @@ class HostProbe:
             used = float(self.text(self.cgroup, "memory.current"))
             with contextlib.suppress(OSError, KeyError):
                 used -= fields(self.text(self.cgroup, "memory.stat"))["inactive_file"]
-            with contextlib.suppress(OSError, ValueError):  # `max` is no limit
+            with contextlib.suppress(OSError, ValueError):  # `max` is not a limit
                 total = min(total, float(self.text(self.cgroup, "memory.max")))
         return {"host.memory_used_bytes": used, "host.memory_total_bytes": total}
 

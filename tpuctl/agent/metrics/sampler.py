@@ -22,7 +22,7 @@ class Sampler:
     """Measures a worker each time it is asked; rates are those since the time before."""
 
     def __init__(self, place: str = "/") -> None:
-        """`place` is a path on the disk whose space is told."""
+        """`place` is a path on the disk whose space is measured."""
         self.host = HostProbe(place=place)
         self.chips = ChipProbe()
         self.program = ProgramPace()

@@ -6,9 +6,10 @@
     switch.py check CONFIG    look once; exit 10 when nothing is left to be done
 
 When the job no longer needs its slice, and nobody looked after the job for a while (`patience_s`),
-the slice deletes its own queued resource. What cannot be read or understood is no reason to: then
-the patience begins again. Time is this machine's monotonic time between checks, and never more than
-two intervals of it for one: a clock that jumps and a machine that was frozen make nothing overdue.
+the slice deletes its own queued resource. While the switch cannot read or understand the record,
+it deletes nothing, and the patience begins again. Time is this machine's monotonic time between
+checks, and never more than two intervals of it for one: a clock that jumps and a machine that was
+frozen make nothing overdue.
 Beside CONFIG lie `switch.state` and `switch.log`, a line for every check.
 """
 

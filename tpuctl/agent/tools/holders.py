@@ -156,7 +156,7 @@ def holder_report() -> dict[str, Any]:
 
 
 def others_text(job: str) -> str:
-    """Return who holds chips and is no process of this job, in words; empty when nobody does."""
+    """Return who holds chips and is not a process of this job, in words; empty when nobody does."""
     found = holder_report()
     others = [each for each in found["holders"] if each["job"] != job]
     told = [f"process {each['pid']} of {each['user']} ({each['command']})" for each in others]

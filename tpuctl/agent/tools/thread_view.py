@@ -69,7 +69,7 @@ def programs() -> list[int]:
 
 
 def python_stacks(pid: int) -> str:
-    """Return what py-spy tells of a process; empty without it, or where it may not look."""
+    """Return what py-spy reports about a process; empty without it, or where it may not look."""
     spy = shutil.which("py-spy")
     if spy is None:
         return ""

@@ -42,9 +42,9 @@ class WorkerIdentity:
 
 
 def identities(api: TpuApi, node: Node, directory: Path) -> dict[int, WorkerIdentity]:
-    """Every worker's identity: as first seen, else as the API tells it now, which is kept.
+    """Every worker's identity: as first seen, else as the API reports it now, which is kept.
 
-    A worker whose key nobody tells is left out. Raises DamagedStateError, LocalIOError.
+    A worker whose key is not known is left out. Raises DamagedStateError, LocalIOError.
     """
     kept = pinned_identities(directory, node)
     if all(worker.worker_id in kept for worker in node.workers):

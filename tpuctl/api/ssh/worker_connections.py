@@ -92,7 +92,7 @@ class WorkerConnections:
             ) from error
 
     async def open_in_gang(self, node: Node, worker: Worker) -> Shell:
-        """Log in to a worker that shows the host key which the control plane tells.
+        """Log in to a worker that shows the host key which the control plane reports.
 
         `worker` has its number in its gang; its address says which one of the node it is. Raises
         TransientError, RefusedError: what is refused now may be granted later.

@@ -169,7 +169,7 @@ async def lost_is_transient(worker_id: int, *, has_output: bool = True) -> Async
 
 
 def reason(error: BaseException) -> str:
-    """Why a connection broke, in words that name no library."""
+    """Why a connection broke, in words without the name of a library."""
     text = str(error) or "no answer"
     return _REASONS.get(text, text)
 
@@ -199,7 +199,7 @@ async def _send_heartbeats(process: Process) -> None:
 
 
 async def _send_stdin(stdin: AsyncIterator[bytes], process: Process) -> None:
-    """Send input to a process; that it ends before it has read all is no error."""
+    """Send input to a process; that it ends before it has read all is not an error."""
     try:
         async for block in stdin:
             process.stdin.write(block)

@@ -74,7 +74,7 @@ class TpuApi:
         return decode.node(self._call("GetNode", zone, name))
 
     def describe_node(self, zone: str, name: str) -> Node:
-        """One node with what only v2alpha1 tells: announced maintenance, autocheckpoint."""
+        """One node with what only v2alpha1 has: announced maintenance, autocheckpoint."""
         return decode.node(self._call("GetNode", zone, name, V2ALPHA1))
 
     def create_node(self, spec: NodeSpec, *, request_id: str) -> Operation:

@@ -89,12 +89,12 @@ def unflatten(structure: Structure, leaves: Sequence[object], like: Tree = None)
 
 
 def leaf_paths(structure: Structure) -> list[str]:
-    """The path of each leaf, in the order of their numbers; ValueError when it is no structure."""
+    """The path of each leaf, ordered by number; raises ValueError when it is not a structure."""
     return [leaf.path for leaf in sorted(walk(structure), key=lambda leaf: leaf.index)]
 
 
 def walk(structure: Structure) -> Iterator[LeafNode]:
-    """Yield the leaves of a structure in order; ValueError when it is no structure."""
+    """Yield the leaves of a structure in order; ValueError when it is not a structure."""
     return _walk(structure, ".", "")
 
 

@@ -29,7 +29,7 @@ def describe_leaf(value: object, index: int) -> LeafValue:
 
 
 def expect_leaf(like: object, dtype: str) -> ExpectedLeaf:
-    """Say how a leaf of that dtype is to be read back; UsageError when `like` is no array."""
+    """Say how a leaf of that dtype is to be read back; UsageError when `like` is not an array."""
     for kind in _kinds():
         found: ExpectedLeaf | None = kind.expect(like, dtype)
         if found is not None:

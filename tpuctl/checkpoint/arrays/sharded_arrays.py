@@ -67,7 +67,7 @@ def describe(value: object, index: int) -> LeafValue | None:
 
 
 def expect(like: object, _dtype: str) -> ExpectedLeaf | None:
-    """Read the boxes of `like` into new arrays; None when it is no Shards."""
+    """Read the boxes of `like` into new arrays; None when it is not a Shards."""
     if not isinstance(like, Shards):
         return None
     name, shape, placed = name_of(like.dtype), like.shape, like.placed()

@@ -120,7 +120,7 @@ def is_version_of(stored: StoredObject, entry: Entry) -> bool:
 def is_like(stored: StoredObject, entry: Entry) -> bool:
     """Whether a listed object has the size and the CRC-32C of the one that was committed.
 
-    The listing of a directory may not know a CRC-32C: that is no difference.
+    The listing of a directory may not know a CRC-32C: that is not a difference.
     """
     found = (entry.key, entry.size_bytes, entry.crc32c or stored.crc32c)
     return (stored.path, stored.size_bytes, stored.crc32c) == found

@@ -16,7 +16,7 @@ from tpuctl.errors import IntegrityError
 LENGTH_BYTES = 8
 _ALIGNMENT = 8
 METADATA = "__metadata__"
-"""The one name in a header that is no tensor's."""
+"""The one name in a header that is not a tensor's."""
 SAVE_ID = re.compile(r"[0-9a-f]{32}")
 """128 random bits: no two saves have the same."""
 

@@ -35,7 +35,7 @@ def describe_leaves(
 ) -> Iterator[LeafSummary]:
     """Yield a summary of each leaf, after all of them were read.
 
-    `advance` is told how many bytes were read, by any thread. Holds a few blocks at a time. Raises
+    `advance` gets the number of bytes read, by any thread. Holds a few blocks at a time. Raises
     IntegrityError when one is not what was written.
     """
     reader = BlockReader(store, commit)

@@ -136,7 +136,7 @@ class History:
         ]
 
     def latest(self) -> CheckpointStep | None:
-        """The newest step that can be restored as far as the listing tells, or None."""
+        """The newest step that can be restored as far as the listing shows, or None."""
         return next((step for step in self.visible() if step.state in RESTORABLE), None)
 
     def find(self, step: int) -> CheckpointStep | None:
@@ -282,7 +282,7 @@ def _bad_reason(store: Store, records: RecordCache, step: CheckpointStep) -> str
 
 
 def _defect(step: CheckpointStep, commit: Commit) -> str | None:
-    """What the listing tells of the objects that COMMIT names."""
+    """What the listing shows of the objects that COMMIT names."""
     if commit.step != step.step:
         return f"COMMIT: it is that of step {commit.step}"
     listed = {entry.key: entry for entry in step.entries}

@@ -22,7 +22,7 @@ PlacedTensor = tuple[int, ShardTensor]
 def verify_step(
     store: Store, step: CheckpointStep, advance: Callable[[int], object] = lambda _size_bytes: None
 ) -> None:
-    """Read and check all of a step; `advance` is told the bytes of each block, by any thread.
+    """Read and check all of a step; `advance` gets the bytes of each block, by any thread.
 
     Raises IntegrityError with the object that is not as it was committed, NoCheckpointError when
     the step was never complete.

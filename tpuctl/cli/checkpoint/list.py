@@ -59,7 +59,7 @@ def list_checkpoints(runtime: Runtime, directory: Dir) -> None:
     The oldest step comes first.
 
     \b
-        COMPLETE      all of it is there, as far as the listing tells; `verify` reads the bytes
+        COMPLETE      all of it is there, as far as the listing shows; `verify` reads the bytes
         UNVERIFIED    it was copied here: `verify`, or a restore, reads its bytes
         UNSEALED      the framework that wrote it says so; what its bytes were is not known
         PARTIAL       a save, or a deletion, that did not come to its end, or has not yet

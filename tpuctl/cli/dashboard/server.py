@@ -274,7 +274,7 @@ async def serve(dashboard: Dashboard, listening: socket.socket) -> AsyncIterator
 
 
 def _logger(runtime: Runtime) -> logging.Logger:
-    """What the server tells of its errors: a line for each, and none of requests it cannot read."""
+    """The errors of the server: a line for each, and none of requests it cannot read."""
 
     class OneLine(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""`tpuctl data push` and `pull` where one end is no path or no bucket."""
+"""`tpuctl data push` and `pull` where one end is not a path or no bucket."""
 
 from collections.abc import Sequence
 from typing import BinaryIO, cast

@@ -60,7 +60,7 @@ def log_in(runtime: Runtime, target: CommandTarget, argv: list[str]) -> None:
 def require_no_option(argv: list[str], *, hint: str) -> None:
     """Raises UsageError for a command that begins with `-`: it is an option of ssh."""
     if argv and argv[0].startswith("-"):
-        text = f"{argv[0]!r} is no command, and options of ssh are not taken"
+        text = f"{argv[0]!r} is not a command, and options of ssh are not taken"
         raise UsageError(text, hint=hint)
 
 

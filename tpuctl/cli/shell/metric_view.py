@@ -44,7 +44,7 @@ Plot = Annotated[
 
 
 class MetricSource(StrEnum):
-    """Who tells what was measured on workers."""
+    """Where measurements of workers come from on workers."""
 
     AGENT = "agent"
     CLOUD_MONITORING = "cloud-monitoring"
@@ -59,7 +59,7 @@ Source = Annotated[
     ),
 ]
 SILENT_S = 25.0
-"""A worker that is measured every 10 s tells nothing when it is silent for longer."""
+"""A worker that is measured every 10 s does not report when it is silent for longer."""
 CSV_COLUMNS = ("attempt", "worker", "time_s", "metric", "value")
 USED_OF = {
     "hbm": ("chip.hbm_used_bytes", "chip.hbm_total_bytes"),

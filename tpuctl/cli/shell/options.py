@@ -131,7 +131,7 @@ Timeout = Annotated[
         help="How long to wait, such as 20m.",
     ),
 ]
-"""In seconds, once it is parsed; an empty text is no limit."""
+"""In seconds, once it is parsed; an empty text is not a limit."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Shard = Annotated[
     bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")

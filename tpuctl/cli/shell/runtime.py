@@ -122,7 +122,7 @@ class Runtime:
 
     @cached_property
     def addresses(self) -> "AddressReader | None":
-        """What reads the external addresses of a region; None where nobody can tell."""
+        """What reads the external addresses of a region; None where it is not known."""
         from tpuctl.api.connect import address_quota_reader
 
         return address_quota_reader(self.context)

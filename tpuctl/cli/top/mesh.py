@@ -10,7 +10,7 @@ from rich.text import Text
 LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
 HOST_SHAPES = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
-"""Chips of a worker -> how they lie in the mesh (the host bounds that libtpu tells)."""
+"""Chips of a worker -> how they lie in the mesh (the host bounds that libtpu reports)."""
 COLORS = ("#2b6cb0", "#2f9e8f", "#8fae3a", "#d9a022", "#d9622b")
 """From idle to busy; the height of the bar says the same."""
 T = TypeVar("T")

@@ -30,7 +30,7 @@ class _HeartbeatSteps:
 
 
 def steps_of(records: Iterable[JobRecord]) -> dict[str, dict[str, int]]:
-    """The steps of running jobs by job id, as a heartbeat tells them."""
+    """The steps of running jobs by job id, as a heartbeat has them."""
     return {
         record.job_id: {"attempt": record.attempt.number, "step": record.attempt.last_step}
         for record in records
@@ -39,7 +39,7 @@ def steps_of(records: Iterable[JobRecord]) -> dict[str, dict[str, int]]:
 
 
 def with_newest_steps(store: Store, jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """The same jobs, with the steps that heartbeats tell of the newest attempt of open ones."""
+    """The same jobs, with the steps that heartbeats have of the newest attempt of open ones."""
     found = list(jobs)
     if not any(_is_stepping(job) for job in found):
         return found
@@ -59,7 +59,7 @@ def _told_steps(store: Store) -> dict[str, JobStep]:
 
 
 def heartbeat_steps(store: Store, holder: str) -> Mapping[str, JobStep]:
-    """What a holder's heartbeat tells; one that cannot be read, or has gone, tells nothing."""
+    """What a holder's heartbeat tells; nothing when it cannot be read, or has gone."""
     with suppress(NotFoundError, MalformedError):
         body = decoding.parse_document(store.get_range(HEARTBEATS + holder))
         return decoding.decode_dataclass(_HeartbeatSteps, body).steps
@@ -67,7 +67,7 @@ def heartbeat_steps(store: Store, holder: str) -> Mapping[str, JobStep]:
 
 
 def with_step(job: JobRecord, told: JobStep | None) -> JobRecord:
-    """A job with the step that a heartbeat tells of it, if that is of its newest attempt."""
+    """A job with the step that a heartbeat has of it, if that is of its newest attempt."""
     newest = job.attempt
     if told is None or newest is None or not _is_stepping(job) or newest.number != told.attempt:
         return job

@@ -196,7 +196,7 @@ def _weight(found: AttemptEnd) -> int:
 
 
 def _ends(attempt: Attempt, seen: JobObservation) -> Iterator[tuple[tuple[float, int], AttemptEnd]]:
-    """When and how each worker ended or fell silent; those that we stopped are no cause."""
+    """When and how each worker ended or fell silent; those that we stopped are not the cause."""
     for report in attempt.workers:
         silent_s = worker_timeouts.excess_silence_s(report, attempt, seen)
         found = end_by_worker(report, silent_s)

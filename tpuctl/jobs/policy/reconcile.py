@@ -53,7 +53,7 @@ from tpuctl.models.search import Candidate
 CONNECT_WARNING_S = 20.0
 """How long after its slice is READY a worker may refuse connections before people are told."""
 MAX_REPORTED_REASONS = 3
-"""Why a slice is not deleted yet, per job: a text that is another one each time is no news."""
+"""Why a slice is not deleted yet, per job: a text that differs each time is not news."""
 LINE_CHARS = 500
 """No longer are the last lines of a worker, as the record keeps them."""
 DECIDED_OUTCOMES = frozenset({AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT})
@@ -317,7 +317,7 @@ def _without_tables(report: WorkerReport) -> WorkerReport:
 
 
 def _with_switch(record: JobRecord, before: Attempt, seen: JobObservation) -> JobRecord:
-    """People are told once when a slice of their own could not delete itself."""
+    """A warning says once when a slice of their own could not delete itself."""
     proof = next((report.switch for report in seen.workers if report.worker_id == 0), None)
     if proof is None or any(report.switch == proof for report in before.workers[:1]):
         return record
@@ -360,7 +360,7 @@ def _note_deleted(record: JobRecord, seen: JobObservation) -> JobRecord:
 
 
 def _note_withdrawn(record: JobRecord, seen: JobObservation) -> JobRecord:
-    """Every request that lost and that is gone; what it cost until then is told."""
+    """Every request that lost and that is gone; what it cost until then is reported."""
     known = replace(
         record, attempts=tuple(search.note_others(each, seen) for each in record.attempts)
     )
@@ -398,7 +398,7 @@ def _is_surely_absent(since_s: float | None, seen: JobObservation, *, was_seen: 
 
 
 def _with_deletion_trouble(record: JobRecord, seen: JobObservation) -> JobRecord:
-    """People are told once what keeps a slice of an ended job from going."""
+    """A warning says once what keeps a slice of an ended job from going."""
     told = sum(event.kind == EventKind.NOT_DELETED for event in record.events)
     if told >= MAX_REPORTED_REASONS:
         return record

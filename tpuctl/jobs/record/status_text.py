@@ -1,4 +1,4 @@
-"""What a record tells people: why the job waits or what it does next, and its events."""
+"""What a record says to people: why the job waits or what it does next, and its events."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def with_trouble(record: JobRecord, text: str, now_s: float) -> JobRecord:
 
 
 def current_status(record: JobRecord, now_s: float) -> str:
-    """What people are told of the job, and how long until it goes on by itself."""
+    """The status of the job in words, and how long until it goes on by itself."""
     if record.is_ended and record.unwanted:
         return f"{record.status_text}; {_teardown_text(record, now_s)}"
     if record.next_s is None or record.is_ended or record.trouble:

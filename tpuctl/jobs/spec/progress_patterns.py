@@ -40,9 +40,9 @@ def expression_of(progress: str | None) -> str | None:
 
 
 def what_is_wrong(progress: str) -> str:
-    """Why a text names no trainer and is no regular expression with a step; empty if it is."""
+    """Why a text is neither a trainer nor a regular expression with a step; empty if it is."""
     try:
         groups = re.compile(expression_of(progress) or "").groupindex
     except (re.error, OverflowError, RecursionError) as error:
         return f"is not a regular expression: {error}"
-    return "" if "step" in groups else "names no trainer and has no group (?P<step>…)"
+    return "" if "step" in groups else "does not name a trainer and has no group (?P<step>…)"

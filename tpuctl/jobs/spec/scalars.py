@@ -61,7 +61,7 @@ def matches_pattern(text: str, schema: Mapping[str, Any]) -> bool:
 
 
 def pattern_message(schema: Mapping[str, Any]) -> tuple[str, str]:
-    """What to say of a string that has not the pattern, and how to write it instead."""
+    """What to say of a string that does not match the pattern, and how to write it instead."""
     message, _, hint = schema["patternErrorMessage"].partition(": ")
     return message, hint or "run: tpuctl help job-file"
 

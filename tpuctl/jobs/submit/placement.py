@@ -25,7 +25,7 @@ class Placement:
     places: tuple[Place, ...] = ()
     """Every slice that may be asked for, in the order of the job file; none for a given node."""
     left_out: tuple[str, ...] = ()
-    """The alternatives that are not offered near the bucket, where the job file names no zones."""
+    """The alternatives that no zone near the bucket offers, when the job file names none."""
 
 
 def place_job(spec: JobSpec, node: Node | None, zone: str, regions: Collection[str]) -> Placement:

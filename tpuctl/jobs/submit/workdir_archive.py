@@ -52,7 +52,7 @@ def pack(
     """Write a tar.gz of the regular files of a tree; returns its SHA-256.
 
     `include`: patterns of files that are wanted although an ignore file names them or they hold a
-    key. `secret_files` stay behind in any case, under whatever name, and `say` is told. Raises
+    key. `secret_files` stay behind in any case, under whatever name, and `say` gets a line. Raises
     UsageError when the tree is too large or a pattern matches nothing, RefusedError when a file
     holds a key or a link leads out of the tree, LocalIOError when one cannot be read.
     """

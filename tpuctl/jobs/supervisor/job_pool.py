@@ -70,7 +70,7 @@ class JobPool:
         return bool(self.tasks or self.resting or self.unrecorded)
 
     def newest_steps(self) -> Mapping[str, object]:
-        """The newest step of each job that is held here, as the heartbeat tells it."""
+        """The newest step of each job that is held here, as the heartbeat has it."""
         inherited = {job_id: asdict(step) for job_id, step in self.inherited_steps.items()}
         return inherited | job_steps.steps_of(each.record for each in self.controllers.values())
 

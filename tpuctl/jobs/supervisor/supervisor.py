@@ -141,7 +141,7 @@ class Supervisor:
             await self.clocks.sleep(min(left_s, WAKE_POLL_S))
 
     async def _try_scan(self) -> bool:
-        """Scan the bucket; one that is not there, or refuses us for now, is no end of the jobs."""
+        """Scan the bucket; the jobs go on when it is not there, or refuses us for now."""
         try:
             await self._scan()
         except TpuctlError as error:

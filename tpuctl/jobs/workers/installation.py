@@ -74,7 +74,7 @@ class StartInputs:
 def install_argv(run: str) -> list[str]:
     """The command that reads an `installation`, begins the run, and goes on as its `watch`.
 
-    It makes no use of the run's directory, which tells people what the process is.
+    It makes no use of the run's directory, which shows people what the process is.
     """
     return ["python3", "-S", "-c", BEGIN, run]
 

@@ -38,7 +38,7 @@ class LogTail:
         return new
 
     def last_lines(self) -> tuple[str, ...]:
-        """The end of the log, without the times: as much as an agent tells of its own."""
+        """The end of the log, without the times: as much as an agent reports of its own."""
         lines = self.recent.decode("utf-8", "replace").splitlines()[-LAST_LINES:]
         return tuple(line.partition(" ")[2][:LINE_CHARACTERS] for line in lines)
 

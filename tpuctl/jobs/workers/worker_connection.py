@@ -36,7 +36,7 @@ class WorkerConnection:
     dial: Callable[[], Awaitable[WorkerShell]]
     clocks: Clocks
     changed: Callable[[], None]
-    """Called when the report says something else than before; figures alone are no news."""
+    """Called when the report says something else than before; figures alone are not news."""
     installation: bytes | None = field(default=None, repr=False)
     """The agent and its configuration, when the run may be begun."""
     on_log: Callable[[int, bytes], None] = lambda _offset, _data: None

@@ -47,7 +47,7 @@ def scalars_of(sample: Sample) -> dict[str, float]:
 def events_of(samples: Sequence[Sample]) -> Iterator[ScalarEvent]:
     """The events of one run; a sample without a step has the one before it, the first ones 0.
 
-    The steps of a program that tells none are whole seconds since the first sample: TensorBoard's
+    The steps of a program that reports none are whole seconds since the first sample: TensorBoard's
     server shows one point for each step.
     """
     step, is_by_step = 0, _is_by_step(samples)

@@ -60,7 +60,7 @@ def _no_progress(seen: Observation, stuck: tuple[int, ...]) -> Finding:
 
 
 def step_ages_s(seen: Observation) -> dict[int, float]:
-    """Since when the newest step of each worker that tells steps is the newest."""
+    """Since when the newest step of each worker that reports steps is the newest."""
     return {
         each.worker_id: told_s[-1]
         for each in seen.series

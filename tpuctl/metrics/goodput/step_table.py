@@ -10,7 +10,7 @@ from tpuctl.models.job import Attempt
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """Steps in rising order and when each was told, in seconds of the supervisor's clock."""
+    """Steps in rising order and when each was reported, in seconds of the supervisor's clock."""
 
     started_s: float
     """When the program started."""
@@ -19,16 +19,16 @@ class StepTable:
 
     @classmethod
     def of(cls, attempt: Attempt) -> StepTable | None:
-        """The table of an attempt; None where fewer than two steps were told."""
+        """The table of an attempt; None where fewer than two steps were reported."""
         if attempt.started_s is None or len(attempt.step_times) < 2:  # noqa: PLR2004
             return None
         pairs = sorted((int(step), after_s) for step, after_s in attempt.step_times.items())
         return cls(attempt.started_s, tuple((n, attempt.started_s + at) for n, at in pairs))
 
     def begin_s(self, resume_step: int) -> float:
-        """When the first step began: the mean time of a step before it was told.
+        """When the first step began: the mean time of a step before it was reported.
 
-        Where several steps are told at once, so many steps before.
+        Where several steps are reported at once, so many steps before.
         """
         (first, first_s), (second, _), (last, last_s) = self.rows[0], self.rows[1], self.rows[-1]
         mean_s = (last_s - first_s) / (last - first)
@@ -36,7 +36,7 @@ class StepTable:
         return max(self.started_s, first_s - made * mean_s)
 
     def told_s(self, step: int) -> float:
-        """When a step was told; between two that are known, as if all took equally long."""
+        """When a step was reported; between two that are known, as if all took equally long."""
         at = bisect_left(self.rows, (step, float("-inf")))
         if at == len(self.rows):
             return self.rows[-1][1]

@@ -132,13 +132,13 @@ def _stopped_s(attempt: Attempt) -> float | None:
 
 
 def _trains_since_s(attempt: Attempt) -> float | None:
-    """When its first step began; where that is not known, when it was told."""
+    """When its first step began; where that is not known, when it was reported."""
     table = StepTable.of(attempt)
     return attempt.first_step_s if table is None else table.begin_s(attempt.resume_step)
 
 
 def _first_part(attempt: Attempt, record: JobRecord) -> TimePart:
-    """What a program does before its first step: it compiles, if it ever tells a step."""
+    """What a program does before its first step: it compiles, if it ever reports a step."""
     tells_steps = attempt.first_step_s is not None
     is_open = attempt.ended_s is None and any(each.first_step_s for each in record.attempts)
     return TimePart.COMPILING if tells_steps or is_open else TimePart.TRAINING

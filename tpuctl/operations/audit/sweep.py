@@ -48,7 +48,7 @@ class Ownership(StrEnum):
     OTHERS = "other-owner"
     """An orphan, of somebody else's job."""
     KEPT = "kept"
-    """What an ended job was told to keep, by `teardown`: deleted only when it is named."""
+    """What an ended job keeps, by `teardown`: deleted only when it is named."""
     BY_HAND = "by-hand"
     LEAVING = "leaving"
     """Somebody deletes it already."""
@@ -120,7 +120,7 @@ class SweepReport:
         return [swept for swept in self.found if swept.verdict == verdict]
 
     def deletable(self, names: Sequence[str]) -> list[ClassifiedHolding]:
-        """The orphans; with names those alone, and of them what a job was told to keep, too.
+        """The orphans; with names those alone, and of them what the teardown of a job keeps, too.
 
         Raises NotFoundError, PreconditionError for a name of something else.
         """

@@ -29,7 +29,7 @@ class SaveMeasurements:
     save_s: float
     """From the call of `save` until the step was durable."""
     blocked_s: float | None
-    """How long the program was kept waiting, of that; None where nothing tells."""
+    """How long the program was kept waiting, of that; None where it is not known."""
     every: float | None
     """Steps between two saves; None while there are not two of one attempt."""
     interval_s: float | None
@@ -67,7 +67,7 @@ class PreemptionLosses:
 
 @dataclass(frozen=True)
 class LostTime:
-    """The part of a job's active time that is no progress: share (0 to 1), hours and USD."""
+    """The part of a job's active time that is not progress: share (0 to 1), hours and USD."""
 
     share: float
     hours: float

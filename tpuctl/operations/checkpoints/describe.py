@@ -23,8 +23,8 @@ from tpuctl.operations.checkpoints.verify import find_differences
 def read_tensors(step: FoundStep, advance: Callable[[int], None]) -> tuple[list[TensorView], str]:
     """The tensors of a step, and why they cannot be shown: "" when they can.
 
-    `advance` is told of bytes read. Raises IntegrityError when the step is not what was written,
-    NotFoundError when it was deleted meanwhile.
+    `advance` gets the number of bytes read. Raises IntegrityError when the step is not what was
+    written, NotFoundError when it was deleted meanwhile.
     """
     try:
         return list(tensors(step, advance)), ""

@@ -28,7 +28,7 @@ def daly_s(cost_s: float, mean_s: float) -> float:
 
 
 def lost_share(interval_s: float, cost_s: float, mean_s: float, restart_s: float) -> float:
-    """The share of the time that is no progress: saves, steps done again, restarts.
+    """The share of the time that is not progress: saves, steps done again, restarts.
 
     Daly's complete cost function: wall time over solve time is
     mean/interval * exp(restart/mean) * (exp((interval + cost)/mean) - 1).

@@ -147,8 +147,8 @@ def watch_and_seal(
 ) -> Iterator[ForeignStep]:
     """Yield each step that was just sealed; never ends by itself.
 
-    The first look seals what is complete already. `trouble` is told of a look that failed and is
-    made again after `poll_s` seconds.
+    The first look seals what is complete already. `trouble` gets the error of a failed look, which
+    is made again after `poll_s` seconds.
     """
     known: list[ForeignStep] = []
     while True:

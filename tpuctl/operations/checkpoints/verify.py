@@ -50,7 +50,7 @@ def verify_steps(steps: Sequence[FoundStep], advance: Callable[[int], None]) -> 
 
     Neither a run nor prune takes a marked one for good. A step of ours that is whole is COMPLETE
     from then on, also one that was copied, or was marked and is put right. The steps of other
-    frameworks stay as they are. `advance` is told of bytes that were compared, from any thread.
+    frameworks stay as they are. `advance` gets the number of bytes compared, from any thread.
     """
     results = [verify_found_step(step, advance) for step in steps]
     return [_remember(result) for result in results]
@@ -99,7 +99,7 @@ def _corrupt_hint(place: CheckpointLocation, corrupt: VerifyResult) -> str:
 
 
 def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> VerifyResult:
-    """Read a step and compare it; `advance` is told of bytes compared, from any thread."""
+    """Read a step and compare it; `advance` gets the number of bytes compared, from any thread."""
     view = step.view
     if view.state == StepState.PARTIAL:
         return VerifyResult(step, Verdict.PARTIAL, view.reason)
@@ -145,8 +145,8 @@ def find_differences(
 ) -> list[str]:
     """Read every byte; the differences from the seal, each with the object's name.
 
-    `advance` is told of bytes read, in any thread. Raises PreconditionError when there is no seal,
-    NoCheckpointError when the step is not finished.
+    `advance` gets the number of bytes read, in any thread. Raises PreconditionError when there is
+    no seal, NoCheckpointError when the step is not finished.
     """
     if step.view.state is StepState.PARTIAL:
         raise NoCheckpointError(f"{step.view.name} is not complete: {step.view.reason}")

@@ -87,7 +87,7 @@ def find_lines(
 
 
 def is_step(wanted: int) -> Callable[[LogLine], bool]:
-    """Whether a line tells that step or a later one."""
+    """Whether a line reports that step or a later one."""
 
     def tells(line: LogLine) -> bool:
         told = STEP.search(line.text)
@@ -117,7 +117,7 @@ def follow_lines(
 ) -> AsyncGenerator[JobRecord | LogLine]:
     """Lines as they are written, and the record at each change, until the job has ended.
 
-    `on_workers` is told how many workers the current attempt has.
+    `on_workers` gets the number of workers of the current attempt.
     """
     return log_stream.follow(
         runtime.outside, job_id, clocks=SYSTEM_CLOCKS, wanted=wanted, on_workers=on_workers

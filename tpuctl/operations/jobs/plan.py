@@ -26,7 +26,7 @@ class PlannedPlace:
     accelerator_type: str
     usd_per_hour: float | None
     quota: str = ""
-    """What is left of it; empty where nobody can tell."""
+    """What is left of it; Empty where it is not known."""
     stockout_s: float | None = None
     """When a job was last told there that there is no capacity; None: not that anybody knows."""
 
@@ -43,7 +43,7 @@ class JobPlan:
     """What the slices cost at most; None without a limit, or where no price is known."""
     bucket: str
     bucket_location: str
-    """Empty where nobody can tell."""
+    """Empty where it is not known."""
     files: int
     size_bytes: int
     defaults: frozenset[str]

@@ -57,7 +57,7 @@ def supervise_here(
     """Supervise one job in this process until it is settled; returns its last record.
 
     Where a supervisor runs already, that one takes the job, and this waits. `run` runs the
-    supervisor and decides what a signal does; `say` is told what the supervisor does.
+    supervisor and decides what a signal does; `say` gets what the supervisor does.
     """
     scope = SupervisorScope((job.owner,), only=job.job_id)
     secrets = job_secrets.SecretCache(job.host_id, runtime.environ)

@@ -41,7 +41,7 @@ MOST_LOGS = 16
 def observe_job(
     runtime: JobRuntime, access: Access, job: JobRecord
 ) -> tuple[Observation, list[str]]:
-    """Return what its workers and its bucket tell now, and a line for each part that is missing."""
+    """Return what its workers and its bucket report now, and a line for each missing part."""
     now_s = runtime.now()
     end_s = now_s if job.ended_s is None else job.ended_s
     found = job_metrics(runtime, access, job.job_id, end_s - WINDOW_S)
@@ -87,7 +87,7 @@ def _saving(runtime: JobRuntime, job: JobRecord) -> Saving | None:
 
 
 def observe_stored(runtime: JobRuntime, job: JobRecord) -> Observation:
-    """Return what its bucket tells of a job: no worker is asked.
+    """Return what its bucket knows about a job: no worker is asked.
 
     The newest samples of a job that runs are up to half an hour old: they are judged as of then.
     """

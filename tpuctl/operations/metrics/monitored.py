@@ -60,8 +60,8 @@ def monitored_job(
         nodes += wanted
         if wanted and not any(node.hostnames for node in wanted):
             missing.append(
-                f"attempt {attempt.number}: its slice is gone, and Cloud Monitoring names no chips "
-                "of a slice that is"
+                f"attempt {attempt.number}: its slice is gone, and Cloud Monitoring does "
+                "not name the chips of a slice that is"
             )
     return read_monitored(monitoring, nodes), missing
 

@@ -1,4 +1,4 @@
-"""What is known of a node: what the API and its workers tell, and who uses its chips."""
+"""What is known of a node: what the API and its workers report, and who uses its chips."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def observe_node(runtime: JobRuntime, access: Access, node: Node) -> Observation:
-    """Return what the API and its workers tell now, and what was measured before."""
+    """Return what the API and its workers report now, and what was measured before."""
     (node,) = with_flex_start(runtime.tpu, [node])
     usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
     seen = Observation(

@@ -19,7 +19,7 @@ def plot_samples(
 ) -> int:
     """Draw the metrics that a pattern names, or what everybody looks at; return how many charts.
 
-    Without any nothing is written. Lines are broken where nothing was told for `silent_s`.
+    Without any nothing is written. Lines are broken where nothing was reported for `silent_s`.
     """
     if patterns:
         drawn = named_charts(list(choose(series, patterns=patterns)), silent_s)

@@ -43,11 +43,11 @@ class WatchPool:
     _ended: set[asyncio.Task[object]] = field(default_factory=set)
 
     def job(self, job: JobRecord) -> WatchedSlice:
-        """A job with what its workers tell now, from the first look on."""
+        """A job with what its workers report now, from the first look on."""
         return self._watch(f"job {job.job_id}", WatchedSlice(job.job_id, job, is_over=job.is_ended))
 
     def node(self, node: Node) -> WatchedSlice:
-        """A node with what its workers tell now, from the first look on."""
+        """A node with what its workers report now, from the first look on."""
         return self._watch(f"node {node.node_id}", WatchedSlice(node.name, node=node))
 
     @property

@@ -104,7 +104,7 @@ def startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutco
 def require_startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.ScriptOutcome]:
     """The state of each worker's startup script.
 
-    Raises PreconditionError where the node is not READY, has no script, or one that tells nothing.
+    Raises PreconditionError where the node is not READY, has no script, or a silent one.
     """
     require_ready(node)
     if startup_script.KEY not in node.metadata:

@@ -190,7 +190,7 @@ def _disk_side(path: Path, checksums: ChecksumCache) -> Side:
 def reread_objects(
     bulk: BulkBucket, entries: Mapping[str, ObjectInfo], advance: Callable[[int], None]
 ) -> list[Difference]:
-    """Fetch every object, and name those whose bytes have not the checksum they are stored with."""
+    """Fetch every object, and name those whose bytes differ from the stored checksum."""
     damaged: list[Difference] = []
     units: Iterator[Unit] = (
         partial(_reread, bulk, name, entry, damaged) for name, entry in entries.items()

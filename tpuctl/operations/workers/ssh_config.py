@@ -52,7 +52,7 @@ def ssh_hosts(reach: WorkerReach, proxy_command: Callable[[int], str]) -> list[S
     """The workers of a node for OpenSSH, whose keys are looked up and kept.
 
     `proxy_command` makes the command that reaches a worker where OpenSSH itself cannot. Raises
-    RefusedError for a worker whose host key nobody tells, UsageError, DamagedStateError.
+    RefusedError for a worker whose host key is not known, UsageError, DamagedStateError.
     """
     node, access = reach.node, reach.access
     dialer = dialers.parse_dialer(access.dialer)

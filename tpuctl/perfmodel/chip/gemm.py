@@ -6,7 +6,7 @@ compute: multiply-adds padded to whole tiles of the MXU, at its peak times what 
 memory:  operands and result once through HBM; blocks that VMEM cannot keep are read again, which
          counts only where it takes longer than computing.
 exposed: the first blocks are loaded and the last ones stored while nothing else can be done.
-conversion: float16 is no format of the MXU; the vector unit converts it first. Of two TensorCores
+conversion: the MXU does not take float16; the vector unit converts it first. Of two TensorCores
          each takes half of the larger matrix and all of the smaller one, and converts both.
 """
 

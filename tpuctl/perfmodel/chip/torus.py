@@ -46,7 +46,7 @@ def axes_of(accelerator_type: str) -> tuple[Axis, ...]:
 def axes(generation: str, topology: str, *, is_twisted: bool = False) -> tuple[Axis, ...]:
     """The axes of a topology such as `4x4x8`, in its order.
 
-    Raises catalog.UnknownError, and ValueError for what is no topology or cannot be twisted.
+    Raises catalog.UnknownError, and ValueError for what is not a topology or cannot be twisted.
     """
     ring_length = catalog.generation(generation).ring_length
     lengths = _lengths(topology)

@@ -84,7 +84,7 @@ def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]
 def permissions_of_caller(asked: Sequence[str]) -> list[str]:
     """The permissions that the caller has on a bucket, which are all.
 
-    Raises StorageError 400 for names that are no permissions.
+    Raises StorageError 400 for names that are not permissions.
     """
     if not asked:
         raise StorageError(400, "required", "Required parameter: permissions")

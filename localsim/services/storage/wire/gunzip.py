@@ -12,7 +12,7 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 async def gunzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The decompressed bytes; raises StorageError 400 for bytes that are no gzip."""
+    """The decompressed bytes; raises StorageError 400 for bytes that are not gzip."""
     member = zlib.decompressobj(_GZIP_WINDOW)
     is_empty = True
     try:

@@ -205,7 +205,7 @@ def _is_newer(
 
 
 def _seconds_of(header: str | None) -> float | None:
-    """The moment that a header names; one that is no date is ignored (RFC 9110, 13.1.3)."""
+    """The moment that a header names; one that is not a date is ignored (RFC 9110, 13.1.3)."""
     try:
         return None if header is None else parsedate_to_datetime(header).timestamp()
     except (ValueError, OverflowError):

@@ -58,7 +58,7 @@ def test_metadata_comes_from_files_too(tpuctl, tmp_path):
     ("options", "code", "message"),
     [
         (("--spot", "--reserved"), 2, "--spot and --reserved exclude each other"),
-        (("--data-disk", "mode=read-only"), 2, "--data-disk: 'mode=read-only' is no disk"),
+        (("--data-disk", "mode=read-only"), 2, "--data-disk: 'mode=read-only' is not a disk"),
         (("--data-disk", "source=d"), 2, "--data-disk: 'd' is not a disk in us-west4-a"),
         (("--metadata-from-file", "a=/nowhere"), 10, "there is no file /nowhere"),
         (("--startup-script", "/nowhere"), 10, "there is no file /nowhere"),

@@ -108,8 +108,8 @@ def test_a_list_of_types_is_in_order_of_preference(tmp_path):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("maxtxt", "names no trainer and has no group (?P<step>…)"),
-        ("'step (\\d+)'", "names no trainer and has no group (?P<step>…)"),
+        ("maxtxt", "does not name a trainer and has no group (?P<step>…)"),
+        ("'step (\\d+)'", "does not name a trainer and has no group (?P<step>…)"),
         ("'(?P<step>\\d+'", "is not a regular expression: missing ), unterminated subpattern"),
     ],
 )

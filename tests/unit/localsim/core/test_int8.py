@@ -73,5 +73,5 @@ def test_a_subnormal_scale_saturates():
 
 
 def test_what_is_no_real_number_is_refused():
-    with pytest.raises(ValueError, match="no type of real numbers"):
+    with pytest.raises(ValueError, match="not a type of real numbers"):
         quantize_int8(np.array([1j]), 1.0)

@@ -153,5 +153,5 @@ def test_a_double_that_is_too_great_is_an_infinity():
 
 @pytest.mark.parametrize("values", [np.array([1j]), np.array(["1"]), np.array([object()])])
 def test_what_is_no_real_number_is_refused(values):
-    with pytest.raises(ValueError, match="no type of real numbers"):
+    with pytest.raises(ValueError, match="not a type of real numbers"):
         bfloat16(values)

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 32
 FIRST_ROWS = 2
-"""These are always kept: how long the first steps took, and how many were told at a time."""
+"""These are always kept: how long the first steps took, and how many were reported at a time."""
 
 
 class StepTimes:
-    """Steps and the seconds from the start of the program to the moment when each was told.
+    """Steps and the seconds from the start of the program to the moment when each was reported.
 
     Of a long run every n-th step is kept, as many as fit, and the last one.
     """

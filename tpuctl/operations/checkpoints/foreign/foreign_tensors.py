@@ -35,7 +35,7 @@ TensorStoreArray = Any
 def tensors(
     step: ForeignStep, advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[TensorView]:
-    """Yield the tensors, with norms where they can be read; `advance` is told of bytes read.
+    """Yield the tensors, with norms where they can be read; `advance` gets the bytes read.
 
     Raises IntegrityError; PreconditionError for DCP, of which nothing is known without its pickle.
     """
@@ -166,7 +166,7 @@ def _measure_array(
 ) -> TensorView:
     """Read an array one chunk at a time: dtype, shape, norm, NaN and Inf.
 
-    `advance` is told of bytes read. Raises IntegrityError when a chunk cannot be read.
+    `advance` gets the number of bytes read. Raises IntegrityError when a chunk cannot be read.
     """
     dtype, shape = array.dtype.name, tuple(array.shape)
     if dtype not in dtypes.DTYPES:

@@ -86,7 +86,7 @@ def read_seal(store: Store, entry: Entry, name: str) -> Seal:
 def find_defects(seal: Seal, folder: StepFolder) -> dict[str, str]:
     """The differences between the listing and the seal: sentences by the path of the object.
 
-    Each begins with the object's name. A generation alone is no defect: a copy of a step, made
+    Each begins with the object's name. A generation alone is not a defect: a copy of a step, made
     with its seal, has others.
     """
     texts = {
@@ -121,9 +121,9 @@ def is_outdated(seal: Seal, written_s: float, folder: StepFolder) -> bool:
 def compare_with_seal(
     finding: FolderStatus, folder: StepFolder, sealed: Entry | None, *, may_grow: bool
 ) -> SealStatus:
-    """Compare a step with its seal, as far as the listing tells.
+    """Compare a step with its seal, as far as the listing shows.
 
-    With `may_grow`, files that came later are no damage.
+    With `may_grow`, files that came later are not damage.
     """
     if sealed is None:
         return SealStatus(finding)

@@ -114,7 +114,7 @@ def checksum(folder: StepFolder, path: str) -> str:
 def compute_checksum(
     folder: StepFolder, path: str, advance: Callable[[int], object] = lambda _: None
 ) -> str:
-    """The CRC-32C of all bytes of a file in base64; `advance` is told how many were read."""
+    """The CRC-32C of all bytes of a file in base64; `advance` gets their number."""
     value = 0
     for block in read_blocks(folder, path):
         value = google_crc32c.extend(value, block)

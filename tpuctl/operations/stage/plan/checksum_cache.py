@@ -3,7 +3,7 @@
 A row is believed while the file's device, inode, size and times are the ones it was read with. A
 file that had changed within two seconds of being read gets none: a later change could bear the same
 time.
-It is a cache: when it is damaged, locked or removed, files are read again and nobody is told.
+It is a cache: when it is damaged, locked or removed, files are read again and nothing is printed.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ class ChecksumCache:
 
     @contextlib.contextmanager
     def _forgiving(self) -> Iterator[None]:
-        """Close the cache when the block fails on it; delete it when it is no database any more."""
+        """Close the cache when the block fails on it; delete one that is not a database."""
         try:
             yield
         except (sqlite3.OperationalError, OSError, OverflowError):

@@ -118,7 +118,7 @@ def test_a_format_refused_holds_nothing():
     chip = Chip("v5e")
     with pytest.raises(ValueError, match="int8 values are expected, not float64") as refused:
         chip.put(np.ones(5), "int8")
-    with pytest.raises(ValueError, match="complex128 is no type of real numbers"):
+    with pytest.raises(ValueError, match="complex128 is not a type of real numbers"):
         chip.put(np.ones(5, complex), "bf16")
     with pytest.raises(ValueError, match="unknown dtype 'f64'; one of: f32, bf16, "):
         chip.put(np.ones(5), "f64")

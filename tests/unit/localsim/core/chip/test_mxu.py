@@ -175,7 +175,7 @@ def test_shapes_that_do_not_multiply_are_refused(left, right):
         (("f8", "f4"), ("bf16", "bf16"), "float32 operands are expected, not float64"),
         (("u1", "u1"), ("int8", "int8"), "int8 operands are expected, not uint8"),
         (("f4", "f4"), ("e4m3", "e4m3"), "codes of e4m3 are uint8, not float32"),
-        (("c8", "c8"), ("f32", "f32"), "no type of real numbers"),
+        (("c8", "c8"), ("f32", "f32"), "not a type of real numbers"),
     ],
 )
 def test_what_no_matrix_unit_multiplies_is_refused(kinds, formats, reason):

@@ -88,7 +88,7 @@ def test_overflow_and_nothing_by_nothing_go_without_a_word(v5e):
 
 
 def test_there_are_no_complex_numbers(v5e):
-    with pytest.raises(ValueError, match="complex64 is no type of real numbers"):
+    with pytest.raises(ValueError, match="complex64 is not a type of real numbers"):
         v5e.elementwise(lambda x: x * 1j, np.ones(2))
 
 
