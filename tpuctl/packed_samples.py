@@ -29,12 +29,12 @@ MALFORMED = (
     ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
 LARGEST = 1e300
-"""Of a number that a program prints: the sum of all that fit into a document is finite."""
+"""The largest number of a program: the sum of all that fit into a document is finite."""
 LARGEST_DELTA = 1e15
 LATEST_S = 253402300799
 """The last second of the year 9999."""
 LARGEST_BYTES = 16 * 1024 * 1024
-"""Of an unpacked document: what is larger was not packed here."""
+"""The largest unpacked document: a larger one was not packed here."""
 
 
 class PackedSamplesError(ValueError):

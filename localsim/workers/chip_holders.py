@@ -101,7 +101,7 @@ class ChipUsage:
     busy: float = 0.0
     """The share of its time that it computed, 0 to 1."""
     chips: tuple[ChipWork, ...] = ()
-    """Of each chip, where the program knows it."""
+    """The work of each chip, where the program knows it."""
 
 
 @dataclass(frozen=True, slots=True)

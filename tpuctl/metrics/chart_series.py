@@ -13,7 +13,7 @@ SILENT_S = 25.0
 MOST_POINTS = 400
 LEAST_POINTS = 60
 MOST_VALUES = 16_000
-"""Of all lines together: about 100 kB."""
+"""The most values of all lines together: about 100 kB."""
 MOST_LINES = 16
 """Workers of which each has a line; of more there are the lowest, the median and the highest."""
 MOST_PROGRAM_METRICS = 4

@@ -136,7 +136,7 @@ class Budget:
     """What all slices of a job together may use; None: without limit."""
 
     hours: float | None = None
-    """Of one slice set that is READY: two attempts of an hour each are two."""
+    """Hours in which its slices are READY: two attempts of an hour each count as two."""
     usd: float | None = None
 
 
@@ -301,7 +301,7 @@ class Attempt:
     step_times: Mapping[str, float] = field(default_factory=dict)
     """Step -> seconds from `started_s` until a worker told it: the first two, the last, some."""
     save_waits: tuple[SaveWait, ...] = ()
-    """Of the worker whose program waited longest for its checkpoints; some of many waits."""
+    """The waits of the worker that waited longest for its checkpoints; some of many waits."""
     ran_s: float | None = None
     """For how long the programs ran, once those of all workers have ended by themselves."""
     stopping_s: float | None = None
@@ -380,7 +380,7 @@ class JobRecord:
     node: str | None = None
     """The slice that the submitter named; it is never torn down."""
     usd_per_hour: float | None = None
-    """Of all its slices together, by the price list at submission; None: not known."""
+    """The price of all its slices together, by the list at submission; None: not known."""
     host_id: str = ""
     """The machine and context it was submitted from: only there its secrets are known."""
     retried_after: int = 0

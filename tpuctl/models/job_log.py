@@ -13,7 +13,7 @@ class LogLine:
     time_s: float
     text: str
     missing_bytes: int = 0
-    """Of a line that the log does not have: how much is missing here."""
+    """How many bytes are missing here, when the log does not have the line."""
 
 
 class LinePattern(Protocol):

@@ -79,7 +79,7 @@ class QueuedResource:
     valid_until_s: float | None = None
     max_run_duration_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of its nodes."""
+    """The labels of its nodes."""
 
     @property
     def node_count(self) -> int:

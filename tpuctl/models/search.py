@@ -32,7 +32,7 @@ class Place:
     zone: str
     accelerator_type: str
     usd_per_hour: float | None = None
-    """Of all slices of the job together; None: no list price is known."""
+    """The price of all slices of the job together; None: no list price is known."""
     distance: int = 0
     """From the bucket: 0 the same region (or not known), 1 the same continent, 2 farther away."""
 

@@ -41,7 +41,7 @@ class Transfer(NamedTuple):
     is_current: bool
     """Both sides hold the same bytes already: nothing is sent."""
     crc32c: int | None = None
-    """Of the bytes to copy; None when the plan did not need to know."""
+    """The CRC-32C of the bytes to copy; None when the plan did not need it."""
     identity: FileIdentity | None = None
     """Push: the file as the plan saw it."""
 

@@ -27,7 +27,7 @@ SCOPES = tuple(
         "pubsub",
     )
 )
-"""Of every node's service account when no others are asked for."""
+"""The scopes of a node's service account when the request names none."""
 _FULL_NAME = re.compile(r"projects/[^/]+/.*")
 
 

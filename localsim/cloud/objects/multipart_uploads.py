@@ -25,7 +25,7 @@ from localsim.cloud.objects.storage_model import (
 
 MAX_PARTS = 10_000
 MIN_PART_BYTES = 5 * 1024 * 1024
-"""Of every part but the last."""
+"""The smallest part of an upload; the last part may be smaller."""
 MAX_PAGE = 1000
 
 _UPLOADS = "SELECT id, bucket, name, created_s FROM storage_multiparts"

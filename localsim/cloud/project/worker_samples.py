@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 KEPT_S = 86400.0
 MOST_SAMPLES = 40_000
-"""Of all workers together: about 40 MiB."""
+"""The most samples of all workers together: about 40 MiB."""
 
 
 class MonitoredWorker(NamedTuple):

@@ -104,7 +104,7 @@ class Scenario:
     billing: Ability = "enabled"
     """`disabled` refuses everything, whatever the quota."""
     worker_roles: Annotated[Sequence[str], checks.list_of(checks.one_of(*ROLES))] = (EDITOR,)
-    """Of the service account that programs on workers act as."""
+    """Roles of the service account that programs on workers act as."""
     faults: Annotated[Sequence[str], checks.list_of(fault_texts.check)] = ()
     """Texts as `tpuctl local fault` takes them."""
 

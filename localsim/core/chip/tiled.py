@@ -21,7 +21,7 @@ class Tile(NamedTuple):
     depth: slice
     columns: slice
     is_last: bool
-    """Of its block of the result, which is then complete."""
+    """Whether it is the last of its block of the result, which is then complete."""
 
     @property
     def sides(self) -> Sides:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SWITCH = "LOCALSIM_TPU_NUMERICS"
 TESTED = ("0.9.2", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1")
 _BFLOAT16_BITS = (8, 7)
-"""Of the exponent and of the mantissa."""
+"""The bits of the exponent and of the mantissa."""
 
 
 def install(lax: ModuleType) -> None:

@@ -151,7 +151,7 @@ class WorkerTokens:
     """
 
     roles: Callable[[], Sequence[str]]
-    """Of the accounts of workers now."""
+    """Returns the roles that the accounts of workers have now."""
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Email -> roles of the accounts that have roles of their own."""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(_SECRET_BYTES), repr=False)

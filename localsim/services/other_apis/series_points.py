@@ -43,7 +43,7 @@ ALIGNERS: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]] = {
 }
 """Aligner -> the value type of its points, empty for that of the series, and its value."""
 COUNTING = {"ALIGN_DELTA", "ALIGN_RATE"}
-"""Of a DELTA series alone: what came in a period, or how much of it in a second."""
+"""Aligners of DELTA series only: the sum of a period, or its rate per second."""
 
 
 def align(

@@ -18,7 +18,7 @@ CANNOT_START = 255
 _UNREAD_BYTES = 256 * 1024
 """What waits for a program that does not read before the client is told to wait."""
 _LARGEST_SIDE = 0xFFFF
-"""Of a terminal; clients may name larger ones."""
+"""The most columns or rows of a terminal; clients may name more."""
 
 
 class SshSession(asyncssh.SSHServerSession[bytes]):

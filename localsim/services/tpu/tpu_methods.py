@@ -40,7 +40,7 @@ class Method:
     service: str
     name: str
     version: str
-    """Of the API; the mixed-in services have it over REST only, there from the path."""
+    """The version of the API; mixed-in services have one over REST only, from the path."""
     request: Any
     response: Any
     ask: Ask

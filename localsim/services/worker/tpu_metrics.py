@@ -28,7 +28,7 @@ from localsim.workers.chip_holders import ChipHolders, ExecutionTimes
 
 PACKAGE = "tpu.monitoring.runtime"
 TENSOR_CORE = 1
-"""Of the enum TpuCoreTypeProto."""
+"""The value of the enum TpuCoreTypeProto."""
 CORE_TYPE = "TPU_CORE_TYPE_TENSOR_CORE"
 SERVICE = f"{PACKAGE}.RuntimeMetricService"
 _MAX_FILTER = 200

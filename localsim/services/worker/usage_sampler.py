@@ -43,7 +43,7 @@ class UsageSampler:
         self._clock = clock
         self._sampled_s = _minute(clock.now())
         self._before: dict[MonitoredWorker, tuple[float, float, HostUsage]] = {}
-        """Of each worker the simulated and the real time of its last sample, and its counts."""
+        """Worker -> the simulated and the real time of its last sample, and its counts."""
         self._turn = asyncio.Lock()
 
     async def live(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_KEYS = 32
-"""Of a program's own numbers that are kept."""
+"""How many of a program's own numbers are kept."""
 LONGEST_KEY = 64
 
 

@@ -120,7 +120,7 @@ class ObjectName:
     worker_id: int = -1
     worker_count: int = -1
     number: int = -1
-    """Of a file among a worker's, or of a proposal."""
+    """The number of a file among the worker's files, or of a proposal."""
     generation: int = -1
 
 

@@ -49,11 +49,11 @@ class PartOverlap:
     """
 
     start: int
-    """Of the part in its object."""
+    """Where the part begins in its object."""
     part: Box
     array: Box
     memory: Bytes
-    """Of the array, in its shape."""
+    """The memory of the array, in its shape."""
     common: Box
     is_packed: bool
 

@@ -35,7 +35,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Server": "tpuctl",
 }
-"""Of every answer, refusals and errors included; a request that cannot be read gets plain text."""
+"""Headers of every answer, also of refusals and errors; an unreadable request gets plain text."""
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:

@@ -336,7 +336,7 @@ class Output:
 
 
 WORKER_COLOURS = (30, 166, 62, 28, 132, 136, 67, 97, 64, 131)
-"""Of the 256 colours those that are read on black and on white: a worker each, then again."""
+"""Those of the 256 colours that are read on black and white, one a worker; they repeat after ten."""
 
 
 def worker_label(workers: str, first: int, *, is_coloured: bool) -> str:

@@ -20,7 +20,7 @@ LEASES = "tpuctl/leases/"
 HEARTBEATS = "tpuctl/supervisors/"
 SCHEMA = 1
 CHANGE_TRIES = 10
-"""Of a change that somebody else's change comes in between of."""
+"""How often a change is tried when another writer changes the lease meanwhile."""
 
 
 class LeaseLostError(Exception):

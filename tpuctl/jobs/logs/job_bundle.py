@@ -30,7 +30,7 @@ from tpuctl.models.job import Attempt, JobRecord
 from tpuctl.store import Entry, Store
 
 LAST_BYTES = 256 * 1024
-"""Of each worker's log."""
+"""How much of each worker's log is packed: its end."""
 
 
 @dataclass(slots=True)

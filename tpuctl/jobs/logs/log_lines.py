@@ -21,7 +21,7 @@ class LineAssembler:
     rest: bytes = b""
     """The beginning of a line whose end has not come yet."""
     time_s: float = 0.0
-    """Of the last line."""
+    """The time of the last line."""
 
     def take(self, offset: int, data: bytes) -> Iterator[LogLine]:
         """Add a piece; returns the lines that are whole now, after a line for any missing bytes."""

@@ -25,7 +25,7 @@ QUEUED_STATES = frozenset(
         QueuedResourceState.WAITING_FOR_RESOURCES,
     }
 )
-"""Of a request that can still be taken back without a loss."""
+"""The states of a request that can still be withdrawn without a loss."""
 UNKNOWN_HEALTH = ZoneHealth()
 PlaceKey = tuple[str, str]
 """A zone and an accelerator type."""

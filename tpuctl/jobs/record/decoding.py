@@ -18,7 +18,7 @@ T = TypeVar("T")
 JOB_ID = re.compile(r"[a-z0-9][-a-z0-9]{0,62}")
 """What may be a job's id: objects, slices and files are named by it."""
 LARGEST = 10**15
-"""Of a number: beyond, a double does not tell whole ones apart."""
+"""The largest number: above it, a double cannot hold every whole number."""
 LATEST_S = 253402300799
 """The last second of the year 9999: a later one has no date."""
 

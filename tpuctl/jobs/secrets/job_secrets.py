@@ -66,7 +66,7 @@ class SecretCache:
     """What a supervisor knows of its jobs' secrets: in this process's memory."""
 
     host_id: str
-    """Of the supervisor's own machine and context."""
+    """The id of the supervisor's own machine and context."""
     environ: Mapping[str, str] = field(repr=False)
     """The supervisor's own environment: asked for what nobody handed over."""
     received: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)

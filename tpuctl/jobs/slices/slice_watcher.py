@@ -18,7 +18,7 @@ STEADY_S = 15.0
 MAX_LATE = 2
 """How many looks may hang at a time: each has a thread."""
 SHARE = 0.05
-"""Of the time that nothing has moved: what waits for a minute is looked at every three seconds."""
+"""The part of the time without a change: a wait of a minute is checked every three seconds."""
 
 
 @dataclass(slots=True)

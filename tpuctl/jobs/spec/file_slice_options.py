@@ -12,7 +12,7 @@ from tpuctl.models.node import BootDisk, DataDisk
 from tpuctl.models.slice_options import SliceOptions
 
 SWITCH_BYTES = 40 * 1024
-"""Of the metadata value that holds a startup script: what the dead man's switch may take of it."""
+"""How much of the startup script's metadata value the dead man's switch may take."""
 MOST_SCRIPT = startup_script.MOST_BYTES - SWITCH_BYTES
 ResolvePath = Callable[[str, str], Path]
 """(a path in the job file, the place it stands at) -> the path itself; raises UsageError."""

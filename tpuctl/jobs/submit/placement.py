@@ -21,7 +21,7 @@ class Placement:
     accelerator_type: str
     zones: tuple[str, ...]
     usd_per_hour: float | None
-    """Of all slices, in the dearest of the places; None where no price is listed."""
+    """The price of all slices in the dearest of the places; None where no price is listed."""
     places: tuple[Place, ...] = ()
     """Every slice that may be asked for, in the order of the job file; none for a given node."""
     left_out: tuple[str, ...] = ()

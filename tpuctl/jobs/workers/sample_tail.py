@@ -12,7 +12,7 @@ from tpuctl.store import Store
 MOST_SAMPLES = 720
 """Two hours of them."""
 MOST_VALUES = 512
-"""Of one sample: a worker with eight chips tells about 100."""
+"""The most values of one sample: a worker with eight chips reports about 100."""
 
 
 @dataclass(frozen=True, slots=True)

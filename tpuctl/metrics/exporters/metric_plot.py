@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHORTEST_S = 60.0
-"""Of the axis of time: a single sample is a point of it."""
+"""The shortest axis of time: a single sample is a point on it."""
 FORMATS = ("png", "svg")
 WIDTH_INCHES, CHART_INCHES, HEAD_INCHES = 12.0, 2.3, 1.1
 COLUMNS = 2

@@ -22,7 +22,7 @@ HBM = ("chip.hbm_used_bytes", "chip.hbm_total_bytes")
 LOW_DUTY_PERCENT = 50.0
 """The chips wait for longer than they work."""
 FULL_CPU_PERCENT = 90.0
-"""Of all processors of the host together."""
+"""From here on all processors of the host together count as busy."""
 
 
 def idle(seen: Observation) -> Iterator[Finding]:

@@ -9,11 +9,11 @@ from tpuctl.metrics.findings.state_rules import stuck_workers
 from tpuctl.metrics.samples import WorkerSamples
 
 PACE_SHARE = 0.8
-"""Of the median of the others; what is told ten times is counted with an error of a tenth."""
+"""The part of the others' median below which a worker is slow; ten steps have a tenth of error."""
 LEAST_MOVES = 10
 """Samples of the others with a new step, below which a pace is not known well enough."""
 DUTY_SHARE = 0.7
-"""Of the median of the others; chosen, so that workers which differ by a part of a step do not."""
+"""The part of the others' median below which chips are less busy; chosen."""
 LEAST_DUTY_PERCENT = 20.0
 NETWORK_TIMES = 5.0
 LEAST_BYTES_PER_S = 50 * 2**20

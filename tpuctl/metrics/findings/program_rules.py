@@ -9,7 +9,7 @@ from tpuctl.metrics.findings.windows import LOOK_S
 from tpuctl.models.duration import age
 
 COMPILING_SHARE = 0.1
-"""Of the time: a shape that is new now and then is not worth a word."""
+"""The part of the time above which compiling is a finding; a rare new shape is less."""
 SAVING_SHARE = 0.1
 """Chosen: a save in the background lets the program wait for much less."""
 LEAST_SAVES = 2

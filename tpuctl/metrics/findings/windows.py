@@ -77,7 +77,7 @@ class Fullness(NamedTuple):
 
 
 def fullest(worker: WorkerSamples, used: str, total: str) -> Fullness | None:
-    """Of all devices of the last five minutes the fullest, by the metrics of used and whole."""
+    """The fullest device of the last five minutes, by the metrics of used and total."""
     found = [
         Fullness(value, whole, name.partition("/")[2])
         for sample in recent(worker)

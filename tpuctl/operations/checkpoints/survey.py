@@ -76,7 +76,7 @@ class DirectorySurvey:
 
     place: CheckpointLocation
     history: History
-    """Of our own steps."""
+    """The history of the steps that tpuctl wrote."""
     ours: Sequence[OwnStep]
     foreign: Sequence[ForeignStep]
 

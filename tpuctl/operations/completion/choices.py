@@ -23,7 +23,7 @@ from tpuctl.operations.completion.name_cache import (
 )
 
 MOST_WORKERS = 64
-"""Of a larger slice nobody reads the numbers: `all` and 0 are offered."""
+"""Above this number of workers, only `all` and 0 are offered."""
 DIALERS = ("direct", "internal", "iap", "socks5://", "jump://")
 _BUCKET = "gs://"
 

@@ -70,7 +70,7 @@ class JobDeletion:
     state: str
     """`half deleted` where an earlier deletion was interrupted after the record was gone."""
     generation: int | None
-    """Of its record; None without one."""
+    """The generation of its record; None without a record."""
     files: Sequence[Entry]
     """Its workdir, logs, statuses and stacks."""
 

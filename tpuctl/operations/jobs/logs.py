@@ -19,10 +19,10 @@ from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.operations.jobs.events import JobRuntime
 
 TAIL_BYTES = 1024 * 1024
-"""Of the ends of all workers' logs together."""
+"""How much is read of the ends of all workers' logs together."""
 LEAST_TAIL_BYTES = 4096
 MOST_TAIL_BYTES = 64 * 1024
-"""Of one worker's."""
+"""How much is read of the end of one worker's log."""
 STEP = re.compile(r"\bstep\W{0,3}(\d{1,15})", re.ASCII | re.IGNORECASE)
 
 

@@ -40,7 +40,7 @@ from tpuctl.operations.slices import lifecycle
 from tpuctl.operations.stage.plan.egress_price import egress_warning
 
 MOST_LISTED = 10_000
-"""Of the objects of a mount: so many are added up for the price of their egress."""
+"""How many objects of a mount are added up for the price of their egress."""
 
 
 @dataclass(frozen=True, slots=True)

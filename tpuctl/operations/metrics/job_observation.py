@@ -33,7 +33,7 @@ WINDOW_S = 2000.0
 OLDEST_S = 1800.0
 """The bucket has the samples of a job that runs at most half an hour late."""
 LOG_BYTES = 64 * 1024
-"""Of the end of a worker's log: XLA's report of memory follows its error."""
+"""How much of the end of a worker's log is read: XLA's memory report follows its error."""
 MOST_LOGS = 16
 """Workers whose log is read from the bucket, those that failed first before the others."""
 

@@ -14,9 +14,9 @@ from tpuctl.operations.slices import cost, spending
 from tpuctl.operations.slices.flex_start import with_flex_start
 
 FINDINGS_VALID_S = 30.0
-"""Of a job that runs; its samples come into the bucket every half an hour."""
+"""How long findings of a running job are valid; its samples arrive every half an hour."""
 JUDGED_ENDED = 5
-"""Of the jobs that have failed, the newest ones are judged again."""
+"""How many of the newest failed jobs are judged again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,12 @@ FOR_EVER = 1_000_000_000
 AGAIN_S = 2.0
 KEPT_LINES = 500
 RECENT_S = 60.0
-"""Of the log, before the watching began."""
+"""How much of the log is shown from before the watching began."""
 REPORT_TIMEOUT_S = 10.0
 POLL_S = 0.1
 NODE_EVERY_S = 5.0
 KEEP_EVERY_S = 10.0
-"""Of the samples of a node without a job, as often as an agent takes one."""
+"""The pause between kept samples of a node without a job: that of an agent."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class SliceWatch:
     lines: deque[tuple[str, LogLine]] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     """The newest lines of all jobs, each with the job's id."""
     line_count: int = 0
-    """Of all lines that came."""
+    """The number of all lines that came."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:

@@ -145,7 +145,7 @@ class WatchedSlice:
 
     @property
     def attempt_number(self) -> int:
-        """Of the job's newest attempt; 0 before the first, and of a node."""
+        """The number of the job's newest attempt; 0 before the first, and for a node."""
         return self.job.attempt.number if self.job and self.job.attempt else 0
 
     @property

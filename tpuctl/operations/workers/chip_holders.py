@@ -60,7 +60,7 @@ class WorkerChipUse:
     refused: tuple[int, ...] = ()
     """Processes of others, which our account may not end."""
     state: FreeState = FreeState.FREE
-    """Of its chips, after they were to be freed."""
+    """The state of its chips after the command tried to free them."""
     error: str | None = None
 
 

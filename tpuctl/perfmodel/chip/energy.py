@@ -35,7 +35,7 @@ STATIC_OF_DYNAMIC = 0.76
 """v4: 90 W at rest over 119 W of multiply-adds and HBM at their peaks."""
 
 STATIC_SHARES = (0.30, 0.72)
-"""Of a chip's energy, over v2 to v5p: ReGate (MICRO 2025, arXiv 2508.02536)."""
+"""The static parts of a chip's energy, v2 to v5p: ReGate (MICRO 2025, arXiv 2508.02536)."""
 
 LOW_DYNAMIC = 0.5
 HIGH_DYNAMIC = 13 / 3.97

@@ -19,7 +19,7 @@ _KIND = (_TABLE_MAIN, _BY_BOOT, _UNIVERSE, _UNICAST)
 _RTNH_F_ONLINK = 4
 _ANSWER_BYTES = 65536
 _BRIDGE_ADDRESS = b"\x02\0\0\0\0\x01"
-"""Of every bridge: no two of them are on one wire."""
+"""The address of every bridge: no two bridges share a network."""
 
 
 class Netlink:

@@ -17,7 +17,7 @@ PROTOCOL = 2
 RESERVE = "reserve"
 RESERVE_BYTES = 256 * 1024
 ROOM_BYTES = 4096
-"""Of the smallest status: a later one fits into its place."""
+"""The size of the smallest status file, so that a later status fits into its place."""
 LONG = ("last_lines", "traceback", "metrics", "sample")
 
 

@@ -17,7 +17,7 @@ from tpuctl.operations.remote.fanout import worker_ids
 
 MOST_LINES = 400
 MOST_CHARACTERS = 400
-"""Of one line; a program may print all its weights in one."""
+"""The most characters of a line that are shown; a program may print all its weights in one."""
 
 
 @dataclass(frozen=True, slots=True)
