@@ -160,7 +160,7 @@ def test_ray_that_dies_under_the_driver_ends_its_worker(gang, number):
     os.kill(gang.pids(number)[0], signal.SIGKILL)
     ended = gang.workers[number].until(closed=True)
     assert (ended["stage"], ended["exit_status"]) == ("run", 1)
-    assert "tpuctl: Ray: it has ended on this worker" in ended["last_lines"][-1]
+    assert "tpuctl: Ray: it ended on this worker" in ended["last_lines"][-1]
 
 
 @pytest.mark.soak

@@ -196,7 +196,7 @@ def test_a_directory_of_root_is_made_by_sudo_and_given_to_the_user(no_right):
 
 
 def test_a_directory_with_files_of_others_is_not_taken(no_right):
-    with pytest.raises(mounts.MountError, match="files of others"):
+    with pytest.raises(mounts.MountError, match="files of other users"):
         mounts.make_directory(str(no_right))
 
 

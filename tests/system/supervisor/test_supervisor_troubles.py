@@ -79,7 +79,7 @@ def test_a_job_in_care_is_held_on_to_for_ten_minutes(world):
     def said(line: str) -> None:
         bucket.away = bucket.away or line.endswith("supervised here")
 
-    with pytest.raises(TransientError, match=r"was not reached for [678][0-9][0-9] s"):
+    with pytest.raises(TransientError, match=r"could not reach the bucket for [678][0-9][0-9] s"):
         asyncio.run(supervise(world, bucket, said))
 
 
