@@ -336,7 +336,7 @@ class Output:
 
 
 WORKER_COLOURS = (30, 166, 62, 28, 132, 136, 67, 97, 64, 131)
-"""Those of the 256 colours that are read on black and white, one a worker; they repeat after ten."""
+"""256-colour numbers that are readable on black and on white, one for each worker; repeated."""
 
 
 def worker_label(workers: str, first: int, *, is_coloured: bool) -> str:
