@@ -72,6 +72,8 @@ class ModelProgram:
     """What INPUTS declares; empty where the module declares nothing."""
     outputs: Mapping[str, TensorSpec] = field(default_factory=dict)
     """What OUTPUTS declares; empty where the module declares nothing."""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    """What EXAMPLE holds: a row of each input, for the first calls of a server."""
 
     def load_model(self, checkpoint: ModelCheckpoint | None) -> Any:
         """The model of a checkpoint; raises JobFailedError when `load` fails."""
@@ -129,6 +131,7 @@ def load_program(module: str) -> ModelProgram:
         name=imported.__name__.rpartition(".")[2],
         inputs=tensor_specs(getattr(imported, "INPUTS", {}), "INPUTS"),
         outputs=tensor_specs(getattr(imported, "OUTPUTS", {}), "OUTPUTS"),
+        example=getattr(imported, "EXAMPLE", {}),
         **functions,
     )
 

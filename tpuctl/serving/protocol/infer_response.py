@@ -1,0 +1,62 @@
+"""Writes the body of an answer to an inference request: JSON, and binary data behind it."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from tpuctl.serving.datatypes import Batch, datatype_of
+from tpuctl.serving.protocol.infer_request import InferRequest, RequestedOutput
+from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
+from tpuctl.serving.protocol.tensor_values import binary_values, json_values
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+class InferResponse(NamedTuple):
+    """A body, and how much of it is JSON; None when there is no binary data."""
+
+    body: bytes
+    json_bytes: int | None
+
+
+class ResponseEncoder:
+    """Encodes the answers of one version of a model."""
+
+    def __init__(self, model: str, version: str) -> None:
+        """Write the beginning that all answers share."""
+        self._start = f'{{"model_name":{_encode(model)},"model_version":{_encode(version)},'
+
+    def encode(self, request: InferRequest, outputs: Batch) -> InferResponse:
+        """The answer with the outputs that the request asks for; raises ProtocolError."""
+        wanted = request.outputs or [RequestedOutput(name, request.is_binary) for name in outputs]
+        parts: list[bytes] = []
+        texts = [_output_text(output, outputs, parts) for output in wanted]
+        mark = f'"id":{_encode(request.id)},' if request.id else ""
+        text = f'{self._start}{mark}"outputs":[{",".join(texts)}]}}'.encode()
+        if not parts:
+            return InferResponse(text, None)
+        return InferResponse(b"".join([text, *parts]), len(text))
+
+
+def _output_text(wanted: RequestedOutput, outputs: Batch, parts: list[bytes]) -> str:
+    """The JSON of an output; its binary data is added to `parts`."""
+    name = wanted.name
+    array = outputs.get(name)
+    if array is None:
+        raise bad_request(
+            f"the model has no output {short_text(name)}; its outputs are: {', '.join(outputs)}"
+        )
+    datatype = datatype_of(array)
+    if datatype is None:
+        raise ProtocolError(500, f"output {name} is {array.dtype}, which the protocol has not")
+    start = f'{{"name":{_encode(name)},"datatype":"{datatype}","shape":{list(array.shape)},'
+    if wanted.is_binary:
+        parts.append(binary_values(name, datatype, array))
+        return f'{start}"parameters":{{"binary_data_size":{len(parts[-1])}}}}}'
+    try:
+        return f'{start}"data":{_encode(json_values(name, datatype, array))}}}'
+    except ValueError as error:
+        raise ProtocolError(
+            500, f"output {name} has NaN or infinity, which JSON has not: ask for binary data"
+        ) from error

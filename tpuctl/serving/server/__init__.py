@@ -1,0 +1,1 @@
+"""The model server: its routes, the thread of the model, start, drain and end."""

@@ -1,0 +1,241 @@
+"""Answers the requests of all connections: predictions, health, metadata, metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from tpuctl.serving.batching.batch_queue import Outcome, WaitingRequest
+from tpuctl.serving.http1.connection import HttpConnection, HttpRequest
+from tpuctl.serving.http1.request_head import RequestHead
+from tpuctl.serving.protocol.infer_request import RequestRules, decode_request
+from tpuctl.serving.protocol.infer_response import ResponseEncoder
+from tpuctl.serving.protocol.model_documents import ModelInfo, model_metadata, server_metadata
+from tpuctl.serving.protocol.paths import parse_model_path
+from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
+from tpuctl.serving.server.batch_dispatcher import BatchDispatcher
+from tpuctl.serving.server.line_log import LineLog
+from tpuctl.serving.server.server_metrics import MEDIA_TYPE, ServerMetrics
+from tpuctl.serving.server.server_options import ServerOptions
+
+JSON = "application/json"
+BINARY = "application/octet-stream"
+JSON_LENGTH = "inference-header-content-length"
+
+
+class ServerPhase(Enum):
+    """What the server does."""
+
+    LOADING = "the model is being loaded"
+    READY = "ready"
+    DRAINING = "the server is about to stop"
+    """It is not ready any more; requests that still come are served."""
+    STOPPING = "the server stops"
+    """Requests that it has are answered, others refused."""
+
+
+class ModelServer:
+    """The server of one model, but for its sockets and its thread."""
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        dispatcher: BatchDispatcher,
+        metrics: ServerMetrics,
+        log: LineLog,
+        clock: Callable[[], float],
+        schedule: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """Load: `show_model` makes it ready. `schedule` calls a function once all are read."""
+        self.limits = options.http_limits
+        self.phase = ServerPhase.LOADING
+        self.connections: set[HttpConnection] = set()
+        self._options = options
+        self._dispatcher = dispatcher
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._schedule = schedule
+        self._is_scheduled = False
+        self._waiting: dict[HttpConnection, WaitingRequest] = {}
+        self._model: ModelInfo | None = None
+        self._rules = RequestRules({}, 0)
+        self._encoder = ResponseEncoder("", "")
+        self._infer_paths: frozenset[str] = frozenset()
+        self._pages: dict[str, Callable[[], tuple[int, bytes, str]]] = {
+            "/v2": lambda: _document(server_metadata()),
+            "/v2/health/live": lambda: _document({"live": True}),
+            "/v2/health/ready": self._ready_page,
+            "/health": self._ready_page,
+            "/metrics": lambda: (200, self._metrics_text().encode(), MEDIA_TYPE),
+        }
+
+    @property
+    def closes_connections(self) -> bool:
+        """Whether the next answer of each connection is its last: the server is about to stop."""
+        return self.phase in (ServerPhase.DRAINING, ServerPhase.STOPPING)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests may be routed here: not while the model does not come back."""
+        is_stuck = self._dispatcher.running_s() > self._options.deadline_s
+        return self.phase is ServerPhase.READY and not is_stuck
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no request is being read, predicted or answered."""
+        return not self._dispatcher.in_flight and not any(
+            connection.is_busy for connection in self.connections
+        )
+
+    def show_model(self, model: ModelInfo) -> None:
+        """Begin to serve a model that is loaded and warm."""
+        self._model = model
+        self._rules = RequestRules(
+            model.inputs, self._options.max_batch, not self._options.allows_non_finite
+        )
+        self._encoder = ResponseEncoder(model.name, model.version)
+        path = f"/v2/models/{model.name}"
+        self._infer_paths = frozenset({f"{path}/infer", f"{path}/versions/{model.version}/infer"})
+        if self.phase is ServerPhase.LOADING:
+            self.phase = ServerPhase.READY
+
+    def stop(self) -> None:
+        """Refuse new requests; close the connections that wait for one."""
+        self.phase = ServerPhase.STOPPING
+        for connection in list(self.connections):
+            if not connection.is_busy:
+                connection.close()
+
+    def open_connection(self, connection: HttpConnection) -> bool:
+        """Take note of a connection; when there are too many, one that is idle gives way."""
+        if len(self.connections) >= self.limits.max_connections:
+            idle = (each for each in self.connections if not each.is_busy)
+            oldest = min(idle, key=lambda each: each.began_s, default=None)
+            if oldest is None:
+                return False
+            self.connections.discard(oldest)
+            oldest.abort()
+        self.connections.add(connection)
+        return True
+
+    def forget_connection(self, connection: HttpConnection) -> None:
+        """Drop what a client asked for that is gone."""
+        self.connections.discard(connection)
+        waiting = self._waiting.pop(connection, None)
+        if waiting is not None:
+            self._dispatcher.abandon(waiting)
+
+    def handle(self, connection: HttpConnection, request: HttpRequest) -> None:
+        """Answer a request, or let it wait for the model; raises ProtocolError."""
+        head = request.head
+        if head.target in self._infer_paths and head.method == "POST":
+            self._infer(connection, request)
+            return
+        page = self._pages.get(head.target.partition("?")[0])
+        if page is not None:
+            if head.method not in ("GET", "HEAD"):
+                raise ProtocolError(405, f"the method of this path is GET, not {head.method}")
+            status, body, media_type = page()
+            connection.respond(status, body, media_type=media_type)
+            return
+        self._answer_model_path(connection, request)
+
+    def refuse(
+        self, connection: HttpConnection, error: ProtocolError, head: RequestHead | None
+    ) -> None:
+        """Answer with an error of the protocol, and log a line."""
+        what = "a request" if head is None else f"{head.method} {short_text(head.target)[1:-1]}"
+        if head is None or head.target.endswith("/infer"):
+            self._metrics.answers[error.status] += 1
+        self._log.error(f"{error.status} to {connection.peer} for {what}: {error.message}")
+        headers = "" if error.retry_after_s is None else f"Retry-After: {error.retry_after_s}\r\n"
+        body = json.dumps({"error": error.message}).encode()
+        connection.respond(
+            error.status, body, media_type=JSON, headers=headers, closes=error.closes
+        )
+
+    def _infer(self, connection: HttpConnection, request: HttpRequest) -> None:
+        if self.phase in (ServerPhase.LOADING, ServerPhase.STOPPING):
+            raise ProtocolError(503, self.phase.value, retry_after_s=1)
+        asked = decode_request(request.body, _json_bytes(request.head), self._rules)
+        now_s = self._clock()
+        allowed_s = min(self._options.deadline_s, asked.timeout_s or self._options.deadline_s)
+        waiting = WaitingRequest(asked, now_s, now_s + allowed_s, partial(self._answer, connection))
+        self._dispatcher.submit(waiting)
+        self._waiting[connection] = waiting
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self._start_batch)
+
+    def _start_batch(self) -> None:
+        self._is_scheduled = False
+        self._dispatcher.start_batch()
+
+    def _answer(
+        self, connection: HttpConnection, waiting: WaitingRequest, outcome: Outcome
+    ) -> None:
+        self._waiting.pop(connection, None)
+        try:
+            if isinstance(outcome, ProtocolError):
+                raise outcome
+            response = self._encoder.encode(waiting.request, outcome)
+        except ProtocolError as error:
+            connection.refuse(error)
+            return
+        self._metrics.answers[200] += 1
+        if response.json_bytes is None:
+            connection.respond(200, response.body, media_type=JSON)
+            return
+        headers = f"Inference-Header-Content-Length: {response.json_bytes}\r\n"
+        connection.respond(200, response.body, media_type=BINARY, headers=headers)
+
+    def _answer_model_path(self, connection: HttpConnection, request: HttpRequest) -> None:
+        path = parse_model_path(request.head.method, request.head.target)
+        model = self._model
+        if model is None:
+            raise ProtocolError(503, self.phase.value, retry_after_s=1)
+        if path.name != model.name:
+            raise ProtocolError(
+                404, f"there is no model {short_text(path.name)}; this server has {model.name}"
+            )
+        if path.version not in (None, model.version):
+            text = f"model {model.name} has no version {short_text(path.version)}"
+            raise ProtocolError(404, f"{text}; it has {model.version}")
+        if path.verb == "infer":
+            self._infer(connection, request)
+            return
+        status, body, media_type = (
+            self._ready_page() if path.verb == "ready" else _document(model_metadata(model))
+        )
+        connection.respond(status, body, media_type=media_type)
+
+    def _ready_page(self) -> tuple[int, bytes, str]:
+        return _document({"ready": self.is_ready}, 200 if self.is_ready else 503)
+
+    def _metrics_text(self) -> str:
+        return self._metrics.text(
+            {
+                "in_flight": self._dispatcher.in_flight,
+                "queued_rows": self._dispatcher.queued_rows,
+                "connections": len(self.connections),
+                "ready": int(self.is_ready),
+            }
+        )
+
+
+def _document(content: dict[str, Any], status: int = 200) -> tuple[int, bytes, str]:
+    return status, json.dumps(content).encode(), JSON
+
+
+def _json_bytes(head: RequestHead) -> int | None:
+    """How much of the body is JSON; None for all of it."""
+    text = head.headers.get(JSON_LENGTH)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 15:
+        raise bad_request("Inference-Header-Content-Length is not a number of bytes")
+    return int(text)
