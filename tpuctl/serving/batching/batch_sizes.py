@@ -36,7 +36,7 @@ class BatchTimes:
         """Take the time of a batch of that size into account."""
         before = self._mean_s.get(size, took_s)
         self._mean_s[size] = before + _WEIGHT * (took_s - before)
-        within = [each for each, mean_s in self._mean_s.items() if mean_s <= self._limit_s]
+        within = [each for each in self._sizes if self._mean_s.get(each, 0) <= self._limit_s]
         self.row_limit = max(within, default=self._sizes[-1])
 
     def seconds_for(self, rows: int) -> float:
