@@ -1,0 +1,140 @@
+"""A connection with its clock in the test's hand: who is slow, idle or one too many is cut."""
+
+import re
+
+from tpuctl.serving.http1.connection import HttpConnection, HttpLimits
+from tpuctl.serving.server.line_log import LineLog
+from tpuctl.serving.server.model_server import ModelServer, ServerPhase
+from tpuctl.serving.server.server_options import ServerOptions
+from unit.serving.test_batching import ManualClock, Model
+
+LIMITS = HttpLimits(max_body_bytes=1000, max_connections=2)
+
+
+class Client:
+    """The other end of a connection: what it was sent, and whether it was cut."""
+
+    def __init__(self, server, clock):
+        self.sent = b""
+        self.is_closed = self.is_half_closed = False
+        self.connection = HttpConnection(server, clock)
+        self.connection.connection_made(self)
+
+    def write(self, data):
+        self.sent += data
+
+    def write_eof(self):
+        self.is_half_closed = True
+
+    def close(self):
+        self.is_closed = True
+
+    abort = close
+
+    def get_extra_info(self, name):
+        return ("192.0.2.1", 4)
+
+    def send(self, data):
+        self.connection.data_received(data)
+
+    def status(self):
+        return int(re.match(rb"HTTP/1.1 (\d+)", self.sent)[1])
+
+
+class Server:
+    """A model server without sockets."""
+
+    def __init__(self):
+        self.model = Model()
+        self.clock = self.model.clock
+        self.lines = []
+        log = LineLog(self.lines.append, self.clock)
+        self.server = ModelServer(
+            ServerOptions(), self.model.dispatcher, self.model.metrics, log, self.clock, print
+        )
+        self.server.limits = LIMITS
+
+    def connect(self):
+        return Client(self.server, self.clock)
+
+    def wait(self, seconds):
+        self.clock.now_s += seconds
+        for connection in list(self.server.connections):
+            connection.check_time(self.clock.now_s)
+
+
+def test_a_request_that_comes_byte_by_byte_is_cut():
+    server = Server()
+    for start in (b"GET /hea", b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n"):
+        client = server.connect()
+        client.send(start)
+        server.wait(6)
+        client.send(b"l")
+        assert client.sent == b""
+        server.wait(6)
+        assert (client.status(), client.is_half_closed) == (408, True)
+        client.send(b"more")
+        server.wait(3)
+        assert client.is_closed
+        client.connection.connection_lost(None)
+    assert server.server.connections == set()
+    assert len(server.lines) == 2
+
+
+def test_a_connection_is_kept_while_it_is_used():
+    server = Server()
+    client = server.connect()
+    for _ in range(3):
+        server.wait(60)
+        client.send(b"GET /v2/health/live HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert client.sent.count(b'{"live": true}') == 3
+    server.wait(60)
+    assert not client.is_closed
+    server.wait(20)
+    assert client.is_closed
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut():
+    server = Server()
+    client = server.connect()
+    client.connection.pause_writing()
+    server.wait(15)
+    client.connection.resume_writing()
+    server.wait(15)
+    assert not client.is_closed
+    client.connection.pause_writing()
+    server.wait(21)
+    assert client.is_closed
+
+
+def test_a_new_connection_takes_the_place_of_one_that_is_idle():
+    server = Server()
+    first = server.connect()
+    server.clock.now_s += 1
+    second = server.connect()
+    second.connection.is_busy = True
+    third = server.connect()
+    assert (first.is_closed, second.is_closed, third.is_closed) == (True, False, False)
+    third.connection.is_busy = True
+    fourth = server.connect()
+    assert (fourth.status(), b"Retry-After: 1\r\n" in fourth.sent) == (503, True)
+
+
+def test_answers_are_the_last_of_their_connection_when_the_server_drains():
+    server = Server()
+    client = server.connect()
+    server.server.phase = ServerPhase.DRAINING
+    client.send(b"GET /v2/health/ready HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (client.status(), client.is_closed) == (503, True)
+    assert b"Connection: close" in client.sent
+
+
+def test_errors_in_a_loop_do_not_fill_the_log():
+    lines, clock = [], ManualClock()
+    log = LineLog(lines.append, clock)
+    for _ in range(100):
+        log.error("a\nb")
+    assert lines == ["a b"] * 20
+    clock.now_s += 1
+    log.error("c")
+    assert lines[20:] == ["80 errors were not logged", "c"]
