@@ -13,7 +13,7 @@ import tpuctl
 import tpuctl.checkpoint
 
 PACKAGE = Path(tpuctl.__file__).parent
-SHIPPED = ("checkpoint", "store")
+SHIPPED = ("checkpoint", "serving", "store")
 FILES = [
     PACKAGE / "durable_directories.py",
     PACKAGE / "errors.py",

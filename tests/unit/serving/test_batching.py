@@ -5,7 +5,7 @@ import pytest
 
 from tpuctl.errors import JobFailedError, UsageError
 from tpuctl.serving.batching.batch_queue import BatchQueue, WaitingRequest
-from tpuctl.serving.batching.batch_run import BatchRunner, join, split
+from tpuctl.serving.batching.batch_runner import BatchRunner, join, split
 from tpuctl.serving.batching.batch_sizes import BatchTimes, bucket_sizes
 from tpuctl.serving.batching.warm_up import example_batch, free_inputs, warm_up
 from tpuctl.serving.program import ModelProgram, TensorSpec

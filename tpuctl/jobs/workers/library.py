@@ -11,7 +11,7 @@ from tpuctl import __version__
 from tpuctl.agent import ship
 
 ARCHIVE_NAME = "library.zip"
-PACKAGES = ("store", "checkpoint")
+PACKAGES = ("store", "checkpoint", "serving")
 INIT = f'''\
 """tpuctl, as far as training programs import it."""
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from tpuctl.serving.batching.batch_queue import BatchQueue, WaitingRequest
-from tpuctl.serving.batching.batch_run import BatchResult
+from tpuctl.serving.batching.batch_runner import BatchResult
 from tpuctl.serving.batching.batch_sizes import BatchTimes
 from tpuctl.serving.protocol.protocol_error import ProtocolError
 from tpuctl.serving.server.server_metrics import ServerMetrics

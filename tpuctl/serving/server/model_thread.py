@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tpuctl.errors import JobFailedError, TpuctlError
 from tpuctl.serving.batching.batch_queue import WaitingRequest
-from tpuctl.serving.batching.batch_run import BatchResult, BatchRunner
+from tpuctl.serving.batching.batch_runner import BatchResult, BatchRunner
 from tpuctl.serving.batching.batch_sizes import BatchTimes
 from tpuctl.serving.batching.warm_up import free_inputs, warm_up
 from tpuctl.serving.program import (

@@ -13,7 +13,7 @@ from typing import Any
 
 from tpuctl.errors import LocalIOError, TpuctlError, UsageError
 from tpuctl.serving.batching.batch_queue import BatchQueue
-from tpuctl.serving.batching.batch_run import BatchResult
+from tpuctl.serving.batching.batch_runner import BatchResult
 from tpuctl.serving.batching.batch_sizes import BatchTimes, bucket_sizes
 from tpuctl.serving.http1.connection import HttpConnection
 from tpuctl.serving.program import (

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tpuctl.serving.batching.batch_run import PredictCall
+from tpuctl.serving.batching.batch_runner import PredictCall
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
