@@ -32,8 +32,10 @@ _DATATYPES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 
 def datatype_of(array: Array) -> str | None:
     """The datatype of an array; None where the protocol has none, as for complex numbers."""
-    if array.dtype.name == "bfloat16":  # of ml_dtypes, which JAX brings
+    dtype = array.dtype
+    found = _DATATYPES.get(dtype)
+    if found is not None:
+        return found
+    if dtype.name == "bfloat16":  # of ml_dtypes, which JAX brings
         return "BF16"
-    if array.dtype.kind in "SU":
-        return "BYTES"
-    return _DATATYPES.get(array.dtype.newbyteorder("<"))
+    return "BYTES" if dtype.kind in "SU" else _DATATYPES.get(dtype.newbyteorder("<"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from tpuctl.serving.protocol.protocol_error import ProtocolError
@@ -27,8 +28,12 @@ class RequestHead(NamedTuple):
     keeps_alive: bool
 
 
+@lru_cache(maxsize=256)
 def parse_head(head: bytes) -> RequestHead:
-    """Read a head without the empty line that ends it; raises ProtocolError."""
+    """Read a head without the empty line that ends it; raises ProtocolError.
+
+    What a client sends again and again is read once. Nobody changes the result.
+    """
     start, *lines = head.decode("latin-1").split("\r\n")
     found = _START.fullmatch(start)
     if found is None:

@@ -211,10 +211,11 @@ def _shape(given: Any, name: str, spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _row_count(inputs: Batch, rules: RequestRules) -> int:
-    counts = {name: len(array) for name, array in inputs.items()}
-    rows = next(iter(counts.values()))
-    if any(count != rows for count in counts.values()):
-        raise bad_request(f"the inputs have different numbers of rows: {counts}")
+    counts = [len(array) for array in inputs.values()]
+    rows = counts[0]
+    if counts.count(rows) != len(counts):
+        found = dict(zip(inputs, counts))  # noqa: B905 (of one length)
+        raise bad_request(f"the inputs have different numbers of rows: {found}")
     if not 1 <= rows <= rules.max_rows:
         raise bad_request(f"the request has {rows} rows; it may have 1 to {rules.max_rows}")
     return rows

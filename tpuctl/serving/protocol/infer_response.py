@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import NamedTuple
 
-from tpuctl.serving.datatypes import Batch, datatype_of
+from tpuctl.serving.datatypes import Array, Batch, datatype_of
 from tpuctl.serving.protocol.infer_request import InferRequest, RequestedOutput
 from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
 from tpuctl.serving.protocol.tensor_values import binary_values, json_values
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class InferResponse(NamedTuple):
@@ -50,13 +51,25 @@ def _output_text(wanted: RequestedOutput, outputs: Batch, parts: list[bytes]) ->
     datatype = datatype_of(array)
     if datatype is None:
         raise ProtocolError(500, f"output {name} is {array.dtype}, which the protocol has not")
-    start = f'{{"name":{_encode(name)},"datatype":"{datatype}","shape":{list(array.shape)},'
+    start = _output_start(name, datatype, array.shape)
     if wanted.is_binary:
         parts.append(binary_values(name, datatype, array))
         return f'{start}"parameters":{{"binary_data_size":{len(parts[-1])}}}}}'
-    try:
-        return f'{start}"data":{_encode(json_values(name, datatype, array))}}}'
-    except ValueError as error:
+    return f'{start}"data":{_json_text(name, datatype, array)}}}'
+
+
+@lru_cache(maxsize=256)
+def _output_start(name: str, datatype: str, shape: tuple[int, ...]) -> str:
+    return f'{{"name":{_encode(name)},"datatype":"{datatype}","shape":{list(shape)},'
+
+
+def _json_text(name: str, datatype: str, array: Array) -> str:
+    values = json_values(name, datatype, array)
+    if datatype in ("BYTES", "BOOL"):
+        return _encode(values)
+    text = str(values)  # numbers are written as JSON writes them, in half of the time
+    if "n" in text:  # nan, inf
         raise ProtocolError(
             500, f"output {name} has NaN or infinity, which JSON has not: ask for binary data"
-        ) from error
+        )
+    return text
