@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,7 @@ from tpuctl.serving.server.serve import print_line, run_server
 from tpuctl.serving.server.server_options import ServerOptions
 
 _DEFAULTS = ServerOptions()
+_STEP_FOLDER = re.compile(r"step_(\d{12})")
 _LAST_BATCH_S = 1.0
 """For the thread of the model to end by itself."""
 
@@ -22,14 +24,24 @@ def run_command(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[i
         given = vars(_parser(environ).parse_args(arguments))
         module, directory, step = (given.pop(key) for key in ("module", "checkpoint", "step"))
         options = ServerOptions(**given)
-        checkpoint = ModelCheckpoint(directory, step) if directory else None
-        code = run_server(load_program(module), checkpoint, options)
+        code = run_server(load_program(module), _checkpoint(directory, step), options)
     except TpuctlError as error:
         print_line(f"error: {error}")
         if error.hint:
             print_line(f"hint: {error.hint}")
         code = error.exit_code
     return code, _is_model_at_work()
+
+
+def _checkpoint(directory: str | None, step: int | None) -> ModelCheckpoint | None:
+    """What `load` gets: a directory, which may end in the name of one of its steps."""
+    if not directory:
+        return None
+    above, _, last = directory.rstrip("/").rpartition("/")
+    named = _STEP_FOLDER.fullmatch(last)
+    if named is None or step is not None:
+        return ModelCheckpoint(directory, step)
+    return ModelCheckpoint(above or ".", int(named[1]))
 
 
 def _is_model_at_work() -> bool:
@@ -50,9 +62,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("module", help="the module, by name or by the path of its file")
     parser.add_argument(
         "--checkpoint",
-        default=environ.get("TPUCTL_CHECKPOINT_DIR"),
+        default=environ.get("TPUCTL_CHECKPOINT") or environ.get("TPUCTL_CHECKPOINT_DIR"),
         metavar="DIR",
-        help="the directory that load gets (TPUCTL_CHECKPOINT_DIR)",
+        help="the directory that load gets (TPUCTL_CHECKPOINT or TPUCTL_CHECKPOINT_DIR)",
     )
     parser.add_argument("--step", type=int, help="the step to restore, instead of the newest one")
     parser.add_argument("--port", type=int, default=_port(environ), help="the port (PORT, or 8000)")

@@ -301,12 +301,18 @@ def test_a_drain_answers_all_that_came_and_a_second_signal_ends_it():
         assert served.process.wait(20) == 128 + signal.SIGTERM
 
 
-def test_the_newest_step_is_served_and_is_the_version(tmp_path):
+def test_a_step_or_the_newest_one_is_served_and_is_the_version(tmp_path):
     with Checkpointer(str(tmp_path), 0, 1, every=1) as checkpointer:
         checkpointer.restore()
         checkpointer.save(4, {"factor": np.float32(10)}, force=True)
         checkpointer.wait()
-    with serving("--name", "ten", TPUCTL_CHECKPOINT_DIR=str(tmp_path)) as served:
-        assert json.loads(served.ask("GET", "/v2/models/ten")[2])["versions"] == ["4"]
-        status, _, body = served.ask("POST", "/v2/models/ten/versions/4/infer", request_body(3))
+        checkpointer.save(5, {"factor": np.float32(20)}, force=True)
+        checkpointer.wait()
+    step = str(tmp_path / "step_000000000004")
+    with serving("--name", "ten", TPUCTL_CHECKPOINT=step) as served:
+        status, _, body = served.ask("POST", "/v2/models/ten/infer", request_body(3))
         assert (status, json.loads(body)["outputs"][0]["data"]) == (200, [30, 0])
+    with serving("--name", "ten", TPUCTL_CHECKPOINT_DIR=str(tmp_path)) as served:
+        assert json.loads(served.ask("GET", "/v2/models/ten")[2])["versions"] == ["5"]
+        status, _, body = served.ask("POST", "/v2/models/ten/versions/5/infer", request_body(3))
+        assert (status, json.loads(body)["outputs"][0]["data"]) == (200, [60, 0])
