@@ -1,13 +1,16 @@
 """The digits template: learns, splits each batch, and comes back to the same bits."""
 
 import gzip
+import importlib
 import json
 import re
 import signal
+import sys
 
 import numpy as np
 import pytest
 import yaml
+from client.serving.served import serving
 from client.storage.storage_fixtures import running
 from clouds import MATRIX
 
@@ -38,6 +41,14 @@ def alone(tmp_path_factory):
     run = Run(tmp_path_factory.mktemp("alone"), QUICK, "v5litepod-1")
     run.train()
     return run
+
+
+@pytest.fixture
+def template(monkeypatch):
+    """The template's module of the data."""
+    monkeypatch.syspath_prepend(str(DIGITS))
+    yield importlib.import_module("digits")
+    del sys.modules["digits"]
 
 
 def assert_same_bits(found, expected):
@@ -139,6 +150,24 @@ def test_chips_of_any_slice_read_the_same_in_batches_of_any_size(whole):
     assert first == one
     assert len(one) == 12  # the matrix, and what it comes to
     assert others == [[]]
+
+
+def test_a_server_reads_the_same_digits(whole, template):
+    run, _ = whole
+    run.predict()
+    evaluation = json.loads((run.directory / "runs" / "digits" / "evaluation.json").read_text())
+    pixels, labels = template.load(run.environment()["DATA"])
+    _, held_back = template.split(len(labels))
+    environment = {**run.environment(accelerator_type="v5litepod-1"), "TPU_WORKER_ID": "0"}
+    guesses = []
+    with serving("--name", "digits", module=DIGITS / "model.py", **environment) as served:
+        for rows in np.array_split(held_back, 6):
+            tensor = {"name": "pixels", "datatype": "FP32", "shape": [len(rows), 64]}
+            body = json.dumps({"inputs": [{**tensor, "data": pixels[rows].tolist()}]})
+            status, _, answer = served.ask("POST", "/v2/models/digits/infer", body)
+            assert status == 200
+            guesses += json.loads(answer)["outputs"][0]["data"]
+    assert np.mean(np.array(guesses) == labels[held_back]) == evaluation["accuracy"]
 
 
 def test_the_data_are_the_digits_as_published():
