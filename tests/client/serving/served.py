@@ -80,13 +80,13 @@ def raw_request(body, path=INFER, headers=""):
     return head.encode() + body
 
 
-def start_server(*arguments, module=PROBE, **environ):
+def start_server(*arguments, module=PROBE, cwd=None, **environ):
     """The process of a server on a free port, unless the arguments name one."""
     return subprocess.Popen(
         [sys.executable, "-m", "tpuctl.serving", str(module), "--port", "0",
          "--host", "127.0.0.1", *arguments],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environ},
-        stderr=subprocess.PIPE, text=True, bufsize=1,
+        stderr=subprocess.PIPE, text=True, bufsize=1, cwd=cwd,
     )  # fmt: skip
 
 
@@ -98,9 +98,9 @@ def run_to_its_end(*arguments, **environ):
 
 
 @contextmanager
-def serving(*arguments, module=PROBE, is_ready=True, **environ):
+def serving(*arguments, module=PROBE, cwd=None, is_ready=True, **environ):
     """Start a server on a free port; it is ended in the end."""
-    process = start_server(*arguments, module=module, **environ)
+    process = start_server(*arguments, module=module, cwd=cwd, **environ)
     with process:
         served = Served(process)
         try:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from client.serving.probe_model import FAILS, HANGS, NOT_A_NUMBER, WAITS
 from client.serving.served import INFER, raw_request, request_body, run_to_its_end, serving
 from tpuctl.checkpoint import Checkpointer
+from tpuctl.jobs.workers import library
 
 
 @pytest.fixture(scope="module")
@@ -316,3 +317,22 @@ def test_a_step_or_the_newest_one_is_served_and_is_the_version(tmp_path):
         assert json.loads(served.ask("GET", "/v2/models/ten")[2])["versions"] == ["5"]
         status, _, body = served.ask("POST", "/v2/models/ten/versions/5/infer", request_body(3))
         assert (status, json.loads(body)["outputs"][0]["data"]) == (200, [60, 0])
+
+
+def test_a_job_has_it_in_its_library(tmp_path):
+    (tmp_path / "library.zip").write_bytes(library.build_archive())
+    (tmp_path / "named_model.py").write_text(
+        """import tpuctl.serving.server.serve as serve
+INPUTS = {"x": ("FP32", [-1])}
+def load(checkpoint):
+    return serve.__file__
+def predict(model, batch):
+    return {"file": [model] * len(batch["x"])}
+""",
+        "utf-8",
+    )
+    archive = str(tmp_path / "library.zip")
+    with serving(module="named_model", cwd=tmp_path, PYTHONPATH=archive) as served:
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}]}
+        _, _, answer = served.ask("POST", "/v2/models/named_model/infer", json.dumps(body))
+        assert json.loads(answer)["outputs"][0]["data"][0].startswith(archive)

@@ -3,12 +3,13 @@
 import re
 
 from tpuctl.serving.http1.connection import HttpConnection, HttpLimits
+from tpuctl.serving.protocol.model_documents import ModelInfo
 from tpuctl.serving.server.line_log import LineLog
 from tpuctl.serving.server.model_server import ModelServer, ServerPhase
 from tpuctl.serving.server.server_options import ServerOptions
 from unit.serving.test_batching import ManualClock, Model
 
-LIMITS = HttpLimits(max_body_bytes=1000, max_connections=2)
+LIMITS = HttpLimits(max_body_bytes=1000, max_total_bytes=1500, max_connections=2)
 
 
 class Client:
@@ -118,6 +119,36 @@ def test_a_new_connection_takes_the_place_of_one_that_is_idle():
     third.connection.is_busy = True
     fourth = server.connect()
     assert (fourth.status(), b"Retry-After: 1\r\n" in fourth.sent) == (503, True)
+
+
+def test_bodies_that_come_at_the_same_time_have_a_bound():
+    server = Server()
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n\r\n"
+    first, second = server.connect(), server.connect()
+    first.send(head)
+    second.send(head)
+    assert (second.status(), second.is_half_closed) == (503, True)
+    first.connection.connection_lost(None)
+    second.connection.connection_lost(None)
+    third = server.connect()
+    third.send(head + bytes(900))
+    assert third.status() == 503  # the model is not loaded
+    third.send(head)
+    assert third.sent.count(b"HTTP/1.1") == 1
+
+
+def test_a_model_that_does_not_come_back_makes_the_server_unready():
+    server = Server()
+    server.server.show_model(ModelInfo("m", "1", {}, {}))
+    server.model.submit(1)
+    server.model.dispatcher.start_batch()
+    found = []
+    for seconds in (1, 40):
+        server.clock.now_s += seconds
+        client = server.connect()
+        client.send(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+        found.append(client.status())
+    assert found == [200, 503]
 
 
 def test_answers_are_the_last_of_their_connection_when_the_server_drains():

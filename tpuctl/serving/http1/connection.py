@@ -22,6 +22,8 @@ class HttpLimits(NamedTuple):
     """What a client may ask of a connection."""
 
     max_body_bytes: int = 64 * 1024 * 1024
+    max_total_bytes: int = 1024 * 1024 * 1024
+    """Of the bodies of all connections."""
     max_connections: int = 1000
     read_s: float = 10.0
     """For a request to arrive, beside its body's bytes at the slowest rate."""
@@ -53,6 +55,9 @@ class HttpServer(Protocol):
     def forget_connection(self, connection: HttpConnection) -> None:
         """Take note of its end: what it asked for is not wanted any more."""
 
+    def reserve_bytes(self, count: int) -> bool:
+        """Take so much memory for a body, or give it back; False when there is not so much."""
+
     def handle(self, connection: HttpConnection, request: HttpRequest) -> None:
         """Answer a request, now or later; raises ProtocolError."""
 
@@ -74,6 +79,7 @@ class HttpConnection(asyncio.Protocol):
         """What is read and belongs to no request yet."""
         self._head: RequestHead | None = None
         self._body: PlainBody | ChunkedBody | None = None
+        self._reserved_bytes = 0
         self._is_paused = False
         self._closes = False
         self._close_at_s = math.inf
@@ -100,6 +106,7 @@ class HttpConnection(asyncio.Protocol):
         """Forget the connection."""
         self._transport = None
         self._closes = True
+        self._release_body()
         self._server.forget_connection(self)
 
     def data_received(self, data: bytes) -> None:
@@ -157,7 +164,7 @@ class HttpConnection(asyncio.Protocol):
         ).encode("latin-1")
         is_bodiless = head is not None and head.method == "HEAD"
         transport.write(text if is_bodiless else text + body)
-        self._head = self._body = None
+        self._release_body()
         if closes:
             self._linger()
         elif is_last:
@@ -229,14 +236,30 @@ class HttpConnection(asyncio.Protocol):
             self._pending = data
             return b""
         head = self._head = parse_head(data[:end])
-        limit = self._server.limits.max_body_bytes
-        if head.length > limit:
-            raise oversize(limit)
-        self._body = ChunkedBody(limit) if head.is_chunked else PlainBody(head.length)
+        self._begin_body(head)
         rest = data[end + len(END) :]
         if head.headers.get("expect", "").lower() == "100-continue" and not rest:
             self._send_continue()
         return rest
+
+    def _begin_body(self, head: RequestHead) -> None:
+        limit = self._server.limits.max_body_bytes
+        if head.length > limit:
+            raise oversize(limit)
+        is_open = head.is_chunked or "content-encoding" in head.headers
+        size = limit if is_open else head.length
+        if size:
+            if not self._server.reserve_bytes(size):
+                text = "the server has no memory for the request"
+                raise ProtocolError(503, text, retry_after_s=1, closes=True)
+            self._reserved_bytes = size
+        self._body = ChunkedBody(limit) if head.is_chunked else PlainBody(head.length)
+
+    def _release_body(self) -> None:
+        self._head = self._body = None
+        if self._reserved_bytes:
+            self._server.reserve_bytes(-self._reserved_bytes)
+            self._reserved_bytes = 0
 
     def _send_continue(self) -> None:
         if self._transport is not None:

@@ -60,6 +60,7 @@ class ModelServer:
         self._clock = clock
         self._schedule = schedule
         self._is_scheduled = False
+        self._body_bytes = 0
         self._waiting: dict[HttpConnection, WaitingRequest] = {}
         self._model: ModelInfo | None = None
         self._rules = RequestRules({}, 0)
@@ -128,6 +129,13 @@ class ModelServer:
         waiting = self._waiting.pop(connection, None)
         if waiting is not None:
             self._dispatcher.abandon(waiting)
+
+    def reserve_bytes(self, count: int) -> bool:
+        """Take so much memory for a body, or give it back; False when there is not so much."""
+        if self._body_bytes + count > self.limits.max_total_bytes:
+            return False
+        self._body_bytes += count
+        return True
 
     def handle(self, connection: HttpConnection, request: HttpRequest) -> None:
         """Answer a request, or let it wait for the model; raises ProtocolError."""

@@ -32,8 +32,9 @@ from tpuctl.serving.server.server_metrics import ServerMetrics
 from tpuctl.serving.server.server_options import ServerOptions
 
 TICK_S = 0.02
-"""How exact deadlines are."""
+"""How late an answer may be that a deadline is over."""
 SWEEP_S = 0.5
+"""How late a connection may be cut."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -133,9 +134,9 @@ class ServerRun:
             self.thread.run_batch,
         )
         self.server = ModelServer(
-            options, self._dispatcher, metrics, log, time.monotonic, self.loop.call_soon
+            options, self._dispatcher, metrics, log, time.monotonic, self._schedule
         )
-        self._swept_s = time.monotonic()
+        self._is_watching = False
         self._drain: asyncio.Task[None] | None = None
 
     async def listen(self) -> asyncio.Server:
@@ -168,14 +169,24 @@ class ServerRun:
             self._drain = self.loop.create_task(self._drain_server(listener))
 
     def sweep(self) -> None:
-        """Answer requests whose deadline is over and, less often, cut connections that are slow."""
-        self._dispatcher.expire()
+        """Cut connections that are slow or idle, now and then."""
         now_s = time.monotonic()
-        if now_s - self._swept_s > SWEEP_S:
-            self._swept_s = now_s
-            for connection in list(self.server.connections):
-                connection.check_time(now_s)
-        self.loop.call_later(TICK_S, self.sweep)
+        for connection in list(self.server.connections):
+            connection.check_time(now_s)
+        self.loop.call_later(SWEEP_S, self.sweep)
+
+    def _schedule(self, function: Callable[[], None]) -> None:
+        """Call a function after all that is read now; watch deadlines while there are requests."""
+        self.loop.call_soon(function)
+        if not self._is_watching:
+            self._is_watching = True
+            self.loop.call_later(TICK_S, self._watch_deadlines)
+
+    def _watch_deadlines(self) -> None:
+        self._dispatcher.expire()
+        self._is_watching = self._dispatcher.in_flight > 0
+        if self._is_watching:
+            self.loop.call_later(TICK_S, self._watch_deadlines)
 
     def end(self) -> None:
         """Cut what is left, and let the thread end."""

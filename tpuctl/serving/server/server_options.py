@@ -64,7 +64,11 @@ class ServerOptions:
     @property
     def http_limits(self) -> HttpLimits:
         """What a client may ask of a connection."""
-        return HttpLimits(max_body_bytes=int(self.max_body_mib * MIB))
+        body_bytes = int(self.max_body_mib * MIB)
+        return HttpLimits(
+            max_body_bytes=body_bytes,
+            max_total_bytes=max(HttpLimits().max_total_bytes, 4 * body_bytes),
+        )
 
     @property
     def target_s(self) -> float | None:
