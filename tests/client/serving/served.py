@@ -80,28 +80,38 @@ def raw_request(body, path=INFER, headers=""):
     return head.encode() + body
 
 
-def start_server(*arguments, module=PROBE, cwd=None, **environ):
-    """The process of a server on a free port, unless the arguments name one."""
+def server_argv(*arguments, module=PROBE):
+    """The command of a server on a free port, unless the arguments name one."""
+    program = [sys.executable, "-m", "tpuctl.serving", str(module)]
+    return [*program, "--port", "0", "--host", "127.0.0.1", *arguments]
+
+
+def start_process(argv, cwd=None, **environ):
+    """A process whose standard error is read."""
+    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **environ}
     return subprocess.Popen(
-        [sys.executable, "-m", "tpuctl.serving", str(module), "--port", "0",
-         "--host", "127.0.0.1", *arguments],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environ},
-        stderr=subprocess.PIPE, text=True, bufsize=1, cwd=cwd,
-    )  # fmt: skip
+        argv, env=environ, cwd=cwd, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
 
 
 def run_to_its_end(*arguments, **environ):
     """The exit code and the lines of a server that ends by itself."""
-    process = start_server(*arguments, **environ)
+    process = start_process(server_argv(*arguments), **environ)
     lines = process.communicate(timeout=30)[1].splitlines()
     return process.returncode, lines
 
 
-@contextmanager
 def serving(*arguments, module=PROBE, cwd=None, is_ready=True, **environ):
     """Start a server on a free port; it is ended in the end."""
-    process = start_server(*arguments, module=module, cwd=cwd, **environ)
-    with process:
+    return started_server(
+        server_argv(*arguments, module=module), cwd=cwd, is_ready=is_ready, **environ
+    )
+
+
+@contextmanager
+def started_server(argv, *, cwd=None, is_ready=True, **environ):
+    """A process that prints where it listens, and later that it is ready."""
+    with start_process(argv, cwd, **environ) as process:
         served = Served(process)
         try:
             if is_ready:

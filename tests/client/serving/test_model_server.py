@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import struct
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -15,7 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from client.serving.probe_model import FAILS, HANGS, NOT_A_NUMBER, WAITS
-from client.serving.served import INFER, raw_request, request_body, run_to_its_end, serving
+from client.serving.served import (
+    INFER,
+    raw_request,
+    request_body,
+    run_to_its_end,
+    serving,
+    started_server,
+)
 from tpuctl.checkpoint import Checkpointer
 from tpuctl.jobs.workers import library
 
@@ -139,7 +147,7 @@ def test_a_row_that_fails_harms_no_other_of_its_batch(served):
     )
     status, found = served.infer(NOT_A_NUMBER)
     assert (status, found["error"]) == (
-        500, "output y has NaN or infinity, which JSON has not: ask for binary data",
+        500, "output y has NaN or infinity, which JSON cannot hold: ask for binary data",
     )  # fmt: skip
     is_well(served)
 
@@ -288,7 +296,7 @@ def test_a_drain_answers_all_that_came_and_a_second_signal_ends_it():
         waiting = pool.submit(served.infer, WAITS)
         time.sleep(0.1)
         served.process.send_signal(signal.SIGTERM)
-        served.wait_for("told to end")
+        served.wait_for("a signal came")
         assert served.ask("GET", "/health")[0] == 503
         status, headers, _ = served.ask("POST", INFER, request_body(2))
         assert (status, headers["Connection"]) == (200, "close")
@@ -297,7 +305,7 @@ def test_a_drain_answers_all_that_came_and_a_second_signal_ends_it():
     with serving("--grace-s", "20") as served, served.connect() as client:
         client.sendall(raw_request(request_body(HANGS)))
         served.process.send_signal(signal.SIGTERM)
-        served.wait_for("told to end")
+        served.wait_for("a signal came")
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(20) == 128 + signal.SIGTERM
 
@@ -336,3 +344,18 @@ def predict(model, batch):
         body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [0]}]}
         _, _, answer = served.ask("POST", "/v2/models/named_model/infer", json.dumps(body))
         assert json.loads(answer)["outputs"][0]["data"][0].startswith(archive)
+
+
+def test_a_program_serves_functions_of_its_own():
+    program = """
+from tpuctl.serving import ServerOptions, serve
+serve(lambda checkpoint: 3, lambda model, batch: {"y": batch["x"] * model},
+      {"x": ("INT64", [-1])}, options=ServerOptions(port=0, name="triple"))
+"""
+    with started_server([sys.executable, "-c", program]) as served:
+        body = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2], "data": [4, -5]}]}
+        status, _, answer = served.ask("POST", "/v2/models/triple/infer", json.dumps(body))
+        assert (status, json.loads(answer)["outputs"][0]["data"]) == (200, [12, -15])
+        served.process.send_signal(signal.SIGINT)
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(20) == 0

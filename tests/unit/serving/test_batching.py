@@ -131,6 +131,21 @@ def test_only_the_requests_that_fail_get_an_error():
     assert calls[0] == [1, 2, BAD, 4, 5, 6, 6, 6]
 
 
+def test_a_batch_that_memory_does_not_hold_is_run_in_parts(monkeypatch):
+    calls, empty = [], np.empty
+
+    def limited(shape, dtype):
+        if shape[0] > 2:
+            raise MemoryError
+        return empty(shape, dtype)
+
+    monkeypatch.setattr(np, "empty", limited)
+    runner = BatchRunner(doubling(calls), None, BatchTimes([1, 2, 4], None), ManualClock())
+    outcomes = [outcome for _, outcome in runner.run([waiting(each) for each in range(4)]).outcomes]
+    assert [outcome["y"].tolist() for outcome in outcomes] == [[[0]], [[2]], [[4]], [[6]]]
+    assert calls == [[0, 1], [2, 3]]
+
+
 def test_requests_that_are_over_are_not_run():
     calls, clock = [], ManualClock()
     runner = BatchRunner(doubling(calls), None, BatchTimes([1, 2], None), clock)
@@ -238,7 +253,7 @@ def test_an_example_stands_for_inputs_of_a_free_size():
         example_batch(wrong, 1)
 
 
-def test_outputs_that_the_protocol_has_not_are_found_before_anybody_asks():
+def test_outputs_that_the_protocol_cannot_carry_are_found_before_anybody_asks():
     program = ModelProgram(
         "m", print, lambda m, b: {"z": b["x"] * 1j}, {"x": TensorSpec("FP32", (-1, 1))}
     )

@@ -187,7 +187,8 @@ def test_outputs_that_json_does_not_hold_are_an_error_of_that_request():
     wrong = {
         "NaN or infinity": np.array([np.nan]),
         "bytes that are not UTF-8": np.array([b"\xff"], object),
-        "complex128, which the protocol": np.array([1j]),
+        "is not text or bytes": np.array([3, None], object),
+        "complex128, which the protocol cannot": np.array([1j]),
     }
     for text, array in wrong.items():
         with pytest.raises(ProtocolError, match=text) as caught:

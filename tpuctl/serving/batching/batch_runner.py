@@ -69,7 +69,10 @@ class BatchRunner:
     def _predict(self, part: Sequence[WaitingRequest], result: BatchResult) -> list[Batch]:
         rows = sum(waiting.request.rows for waiting in part)
         size = self._times.padded(rows)
-        joined = join([waiting.request.inputs for waiting in part], size)
+        try:
+            joined = join([waiting.request.inputs for waiting in part], size)
+        except MemoryError as error:
+            raise JobFailedError(f"there is no memory for a batch of {size} rows") from error
         began_s = self._clock()
         is_good = False
         try:

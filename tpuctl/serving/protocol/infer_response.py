@@ -50,7 +50,7 @@ def _output_text(wanted: RequestedOutput, outputs: Batch, parts: list[bytes]) ->
         )
     datatype = datatype_of(array)
     if datatype is None:
-        raise ProtocolError(500, f"output {name} is {array.dtype}, which the protocol has not")
+        raise ProtocolError(500, f"output {name} is {array.dtype}, which the protocol cannot carry")
     start = _output_start(name, datatype, array.shape)
     if wanted.is_binary:
         parts.append(binary_values(name, datatype, array))
@@ -70,6 +70,6 @@ def _json_text(name: str, datatype: str, array: Array) -> str:
     text = str(values)  # numbers are written as JSON writes them, in half of the time
     if "n" in text:  # nan, inf
         raise ProtocolError(
-            500, f"output {name} has NaN or infinity, which JSON has not: ask for binary data"
+            500, f"output {name} has NaN or infinity, which JSON cannot hold: ask for binary data"
         )
     return text

@@ -57,8 +57,8 @@ def json_values(name: str, datatype: str, array: Array) -> list[Any]:
     if datatype != "BYTES":
         return list(flat.tolist())
     try:
-        return [value if isinstance(value, str) else bytes(value).decode() for value in flat]
-    except (UnicodeDecodeError, TypeError, ValueError) as error:
+        return [_byte_string(name, value).decode() for value in flat]
+    except UnicodeDecodeError as error:
         raise ProtocolError(
             500, f"output {name} has bytes that are not UTF-8: ask for binary data"
         ) from error
@@ -67,18 +67,21 @@ def json_values(name: str, datatype: str, array: Array) -> list[Any]:
 def binary_values(name: str, datatype: str, array: Array) -> bytes:
     """The values of an array as binary data, little-endian, row-major; raises ProtocolError."""
     if datatype == "BYTES":
-        return b"".join(_length_and_bytes(name, value) for value in array.reshape(-1))
+        texts = [_byte_string(name, value) for value in array.reshape(-1)]
+        return b"".join([_LENGTH.pack(len(text)) + text for text in texts])
     if datatype == "BF16":
         return array.view(np.uint16).astype("<u2").tobytes()
     return array.astype(DTYPES[datatype], copy=False).tobytes()
 
 
-def _length_and_bytes(name: str, value: Any) -> bytes:
+def _byte_string(name: str, value: Any) -> bytes:
+    """A value of BYTES that the program returned: text in UTF-8, or bytes."""
+    if isinstance(value, bytes):
+        return value
     try:
-        text = value.encode() if isinstance(value, str) else bytes(value)
-    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        return bytes(value.encode())
+    except (AttributeError, UnicodeEncodeError) as error:
         raise ProtocolError(500, f"output {name} has a value that is not text or bytes") from error
-    return _LENGTH.pack(len(text)) + text
 
 
 def _flattened(name: str, data: list[Any]) -> tuple[list[Any], set[type]]:

@@ -11,6 +11,7 @@ from typing import Any
 from tpuctl.serving.batching.batch_queue import Outcome, WaitingRequest
 from tpuctl.serving.http1.connection import HttpConnection, HttpRequest
 from tpuctl.serving.http1.request_head import RequestHead
+from tpuctl.serving.program import describe_exception
 from tpuctl.serving.protocol.infer_request import RequestRules, decode_request
 from tpuctl.serving.protocol.infer_response import ResponseEncoder
 from tpuctl.serving.protocol.model_documents import ModelInfo, model_metadata, server_metadata
@@ -193,6 +194,10 @@ class ModelServer:
             response = self._encoder.encode(waiting.request, outcome)
         except ProtocolError as error:
             connection.refuse(error)
+            return
+        except Exception as error:  # noqa: BLE001 (answered: the others of the batch follow)
+            text = f"the outputs cannot be written: {describe_exception(error)}"
+            connection.refuse(ProtocolError(500, text))
             return
         self._metrics.answers[200] += 1
         if response.json_bytes is None:

@@ -1,4 +1,4 @@
-"""Serves a model until the process is told to end."""
+"""Serves a model until a signal ends the process."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class ServerRun:
         began_s = time.monotonic()
         options = self._options
         self._log.event(
-            f"told to end: not ready any more, {self._dispatcher.in_flight} requests in flight"
+            f"a signal came: not ready any more, {self._dispatcher.in_flight} requests in flight"
         )
         await asyncio.sleep(options.grace_s)
         listener.close()
