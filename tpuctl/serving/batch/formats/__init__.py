@@ -1,0 +1,1 @@
+"""The files that predictions are made of and written to: npz, npy, csv, jsonl and parquet."""
