@@ -42,6 +42,7 @@ COMMANDS = {
     "local": ("local.group:app", "The cloud in a box: rehearse everything offline."),
     "supervisor": ("supervisor:app", "Look after the jobs of a context."),
     "run": ("job.submit:run", "Submit a job, follow it, tear its slice down."),
+    "predict": ("job.predict:predict", "Predict files of a bucket, each row once."),
     "top": ("top.top:top", "Watch jobs and nodes: chips, hosts, steps, logs, money."),
     "dashboard": (
         "dashboard.dashboard:dashboard",

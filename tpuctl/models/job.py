@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tpuctl.models import option_rules
+from tpuctl.models.inference.predict_spec import PredictSpec
 from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.node import Provisioning
 from tpuctl.models.search import Candidate, Place, Search
@@ -183,6 +184,8 @@ class JobSpec:
     """The cluster whose driver `run` is, on worker 0 alone; none: `run` is run on every worker."""
     serve: ServeSpec | None = None
     """The engine of a service, in place of `run`."""
+    predict: PredictSpec | None = None
+    """The files that a batch job predicts, by a `run` that tpuctl brings."""
 
 
 class ProofResult(StrEnum):

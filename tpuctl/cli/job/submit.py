@@ -57,7 +57,7 @@ def submit(
             hint="follow from another terminal: tpuctl job logs -f NAME",
         )
     if dry_run:
-        _show_plan(runtime, _request(runtime, file, node, include))
+        show_plan(runtime, _request(runtime, file, node, include))
         return
     job = _submit(runtime, file, node, include)
     if foreground:
@@ -75,6 +75,15 @@ def run(runtime: Runtime, file: File, include: Include = None) -> None:
     Its slice is deleted then, unless `teardown` in the file says otherwise.
     """
     _hand_over_and_follow(runtime, _submit(runtime, file, None, include))
+
+
+def run_job(runtime: Runtime, request: "JobRequest") -> JobRecord:
+    """Submit a job and follow it to its end; raises its error when it failed."""
+    from tpuctl.operations.jobs import submit as submission
+
+    job = job_notices.result_of(runtime, submission.submit_job(runtime, request))
+    _hand_over_and_follow(runtime, job)
+    return job
 
 
 def supervise_here(runtime: Runtime, job: JobRecord) -> None:
@@ -117,7 +126,8 @@ def _request(
     return JobRequest(file, node, runtime.shared.zone, tuple(include or ()))
 
 
-def _show_plan(runtime: Runtime, request: "JobRequest") -> None:
+def show_plan(runtime: Runtime, request: "JobRequest") -> None:
+    """Print what a submission would do and cost; nothing is written."""
     from tpuctl.cli.job import plan_view
     from tpuctl.cli.shell import detail_view
     from tpuctl.operations.jobs import plan

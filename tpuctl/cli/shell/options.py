@@ -1,6 +1,6 @@
 """The options that every command takes, before the noun and after the verb alike: one table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import partial, wraps
@@ -138,9 +138,17 @@ Shard = Annotated[
 ]
 
 
-def shared_options() -> list[TyperOption]:
-    """A new option for every row of the table, which writes into the root's `Shared`."""
-    return options_of(TABLE, lambda root: root.shared)
+def shared_options(taken: Collection[str] = ()) -> list[TyperOption]:
+    """A new option for every row of the table, which writes into the root's `Shared`.
+
+    A name that the command has taken for an option of its own is left out: `predict --output` is
+    where the predictions go, and the format is `-o` alone.
+    """
+    rows = [
+        (name, tuple(each for each in declarations if each not in taken), extra)
+        for name, declarations, extra in TABLE
+    ]
+    return options_of(tuple(row for row in rows if row[1]), lambda root: root.shared)
 
 
 def options_of(table: tuple[Row, ...], target: Callable[[Any], Any]) -> list[TyperOption]:
@@ -174,7 +182,8 @@ class Verb(TyperCommand):
     table: tuple[Row, ...] = ()
 
     def __init__(self, *args: Any, params: list[Any] | None = None, **extra: Any) -> None:
-        common = [*options_of(self.table, self.target_of), *shared_options()]
+        own = {name for param in params or [] for name in param.opts}
+        common = [*options_of(self.table, self.target_of), *shared_options(own)]
         super().__init__(*args, params=[*(params or []), *common], **extra)
 
     @staticmethod

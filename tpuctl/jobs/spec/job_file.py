@@ -10,7 +10,7 @@ from typing import Any
 
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import job_file_schema, progress_patterns
+from tpuctl.jobs.spec import file_predict, job_file_schema, progress_patterns
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
@@ -34,7 +34,7 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     setup, workdir = document.get("setup"), _workdir(document, path)
     return JobSpec(
         name=document.get("name"),
-        run=document.get("run"),
+        run=_run(document),
         setup=setup,
         image=document.get("image"),
         shell=_shell(document),
@@ -53,7 +53,18 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
         search=_search(document),
         ray=_ray(document),
+        predict=file_predict.read_predict(document, partial(_expand, bucket=bucket)),
     )
+
+
+def _run(document: Document) -> str:
+    """The lines that every worker runs; raises UsageError without any."""
+    run: str | None = document.get("run")
+    if run is None and "predict" in document.lines:
+        return file_predict.RUN
+    if run is None:
+        raise UsageError("the job file has no 'run'", hint=job_file_schema.HINT)
+    return run
 
 
 def _ray(document: Document) -> Ray | None:
@@ -171,10 +182,11 @@ def _checkpoints(document: Document, bucket: str) -> Checkpoints | None:
 
 
 def _restart(document: Document) -> Restart:
+    codes = file_predict.RESTART_EXIT_CODES if "predict" in document.lines else ()
     return Restart(
         preemption=document.get("restart.preemption", "always") == "always",
         failure=document.get("restart.failure", 0),
-        exit_codes=tuple(document.get("restart.exit_codes", ())),
+        exit_codes=tuple(document.get("restart.exit_codes", codes)),
     )
 
 

@@ -13,7 +13,11 @@ def warnings_for(record: JobRecord) -> list[str]:
     found = {
         _slices_stay(record): is_own and spec.teardown == Teardown.NEVER,
         "spot slices are preempted: without checkpoints the program starts from step 0": (
-            is_own and wanted.use_spot and spec.restart.preemption and spec.checkpoints is None
+            is_own
+            and wanted.use_spot
+            and spec.restart.preemption
+            and spec.checkpoints is None
+            and spec.predict is None
         ),
         f"{wanted.runtime_version} has TensorFlow, which does not work across slices": (
             wanted.num_slices > 1

@@ -13,7 +13,7 @@ from tpuctl.agent import ship
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, references_to
-from tpuctl.jobs.spec import progress_patterns
+from tpuctl.jobs.spec import file_predict, progress_patterns
 from tpuctl.jobs.workers import library, protocol
 from tpuctl.models.job import Attempt, JobRecord
 from tpuctl.models.worker_numbers import WorkerSlot, slot_variables
@@ -161,6 +161,7 @@ def program_environment(
     kept = spec.checkpoints
     return {
         **spec.envs,
+        **file_predict.predict_environment(spec),
         **slot_variables(record.job_id, attempt, slot),
         # Of checkpoints: above the fence of every attempt and job before.
         "TPUCTL_FENCE": str(int(record.submitted_s) * MOST_ATTEMPTS + attempt.number),

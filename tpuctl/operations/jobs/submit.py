@@ -27,6 +27,7 @@ from tpuctl.models import slice_options
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import Node
 from tpuctl.models.quota_holders import region_of
+from tpuctl.operations.jobs import predict_check
 from tpuctl.operations.jobs.events import (
     JobNotice,
     JobRuntime,
@@ -65,6 +66,8 @@ class JobRequest:
     """The only zone for new slices, instead of those of the file."""
     include: tuple[str, ...] = ()
     """Patterns of files of the workdir that are sent although they are ignored or hold a key."""
+    spec: JobSpec | None = None
+    """A job that was built already, in place of that of the file."""
 
 
 def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, None, JobRecord]:
@@ -113,6 +116,7 @@ def check_request(
     context = runtime.context
     spec, defaults = _load_spec(runtime, request)
     yield from _check_buckets(runtime, spec)
+    spec = yield from predict_check.check_predict(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None
     is_configured = context.name in runtime.config.contexts
     submitter = job_submission.Submitter(
@@ -175,7 +179,9 @@ def _worker_count(job: JobRecord) -> int:
 def _load_spec(runtime: JobRuntime, request: JobRequest) -> tuple[JobSpec, Mapping[str, Any]]:
     """The job of a file, and what the context decides of its slices."""
     context = runtime.context
-    spec = job_file.load(request.file, bucket=context.bucket, environ=runtime.environ)
+    spec = request.spec or job_file.load(
+        request.file, bucket=context.bucket, environ=runtime.environ
+    )
     if request.include and spec.workdir is None:
         raise UsageError("--include is for files of the workdir, and the job file has none")
     if request.node:

@@ -115,4 +115,4 @@ def test_an_example_of_the_page_loads(tmp_path, text):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_job_file_of_a_template_loads(path):
     spec = load(path, bucket="b", environ={})
-    assert (spec.serve or spec.checkpoints) is not None
+    assert (spec.serve or spec.predict or spec.checkpoints) is not None

@@ -11,7 +11,7 @@ from tpuctl.serving.batch.formats.input_reader import InputReader
 from tpuctl.serving.datatypes import Array
 
 LINE_END, QUOTE = 10, 34
-ONE_UNIT_BYTES = 1024 * 1024
+ONE_UNIT_BYTES = 64 * 1024
 """A file of this size or less is one unit: its records are counted when it is read."""
 
 
