@@ -61,6 +61,33 @@ def test_npz_reads_rows_of_any_layout():
     np.testing.assert_array_equal(np.concatenate([part.batch["x"] for part in parts]), array)
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.empty((0, 3)),
+        np.arange(3, dtype=">i2"),
+        np.array(["é", "ab"]),
+        np.ones((2, 0, 4), np.float16),
+        np.array([True]),
+        np.array([1 + 2j]),
+        np.array([b"x"]),
+        np.array(["2026-01-01"], "M8[D]"),
+    ],
+)
+def test_headers_are_those_that_numpy_writes(array):
+    source = reader_of("a.npz", npz(x=array))
+    survey = NpzFiles().survey(source, 100)
+    assert survey.columns[0][1:] == (array.dtype.str, array.shape[1:])
+    parts = [NpzFiles().read(source, span, survey.columns).batch["x"] for span in survey.ranges]
+    np.testing.assert_array_equal(np.concatenate([*parts, array[:0]]), array)
+
+
+def test_structured_values_are_refused():
+    array = np.zeros(2, [("a", "f4"), ("b", "i4")])
+    with pytest.raises(UsageError, match="its header is"):
+        NpzFiles().survey(reader_of("a.npz", npz(x=array)), 100)
+
+
 def test_bad_records_of_csv_are_rejected():
     text = b"n,t\n1,a\nx,b\n2\n\n3,\xff\n,c\n4,d\n" + b"5,e\n" * 40
     source = reader_of("a.csv", text)
