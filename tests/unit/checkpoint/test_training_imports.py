@@ -25,8 +25,9 @@ FILES = [
 NEEDED = {"numpy", "google.cloud", "google.auth", "google.api_core", "google_crc32c", "safetensors"}
 BROUGHT = {"requests", "urllib3"}
 """By google-cloud-storage."""
-WHERE_THEY_ARE = {"jax", "torch", "ml_dtypes"}
-"""Imported inside functions alone: a program brings them, or does without."""
+WHERE_THEY_ARE = {"jax", "torch", "ml_dtypes", "pyarrow"}
+"""Imported inside functions alone: a program brings them, or does without. pyarrow is imported by
+a module of its own, which is imported for Parquet files alone."""
 LATER = {
     "asyncio": {"Runner", "TaskGroup", "timeout", "timeout_at", "Barrier"},
     "contextlib": {"chdir"},
@@ -147,7 +148,7 @@ def other_packages(tree: ast.Module) -> Iterator[str]:
 
 def too_early(tree: ast.Module) -> Iterator[str]:
     """Packages that only some programs have, imported before they are needed."""
-    found = {module.split(".")[0] for module, _ in imported(at_once(tree))}
+    found = {module.split(".")[0] for module, _ in imported(at_once(tree))} - {"pyarrow"}
     yield from sorted(found & (WHERE_THEY_ARE | {"safetensors"}))
 
 

@@ -8,8 +8,10 @@ import pytest
 from tpuctl.cli.shell.slice_options import RequestFlags
 from tpuctl.errors import LocalIOError, NotFoundError, UsageError
 from tpuctl.jobs.spec import job_file_schema
+from tpuctl.jobs.spec.file_predict import predict_environment
 from tpuctl.jobs.spec.file_slice_options import MOST_SCRIPT
 from tpuctl.jobs.spec.job_file import load
+from tpuctl.models.inference.predict_spec import PredictSpec
 from tpuctl.models.job import (
     Budget,
     Checkpoints,
@@ -23,6 +25,7 @@ from tpuctl.models.job import (
 from tpuctl.models.node import BootDisk, DataDisk, DiskMode, Provisioning
 from tpuctl.models.search import Search, SearchOrder
 from tpuctl.models.slice_options import SliceOptions
+from tpuctl.serving.batch.batch_settings import read_settings
 
 WHOLE = """\
 name: digits
@@ -141,6 +144,46 @@ def test_a_shell_that_is_no_command_is_refused(tmp_path):
 )
 def test_a_job_asks_for_a_ray_cluster(tmp_path, text, expected):
     assert loaded(tmp_path, OK + f"ray: {text}\n").ray == expected
+
+
+PREDICT = """\
+name: p
+resources: {accelerators: v4-8}
+predict:
+  program: classify
+  input: gs://$BUCKET/in/*.csv
+  output: gs://$BUCKET/out/
+"""
+
+
+def test_a_job_predicts_files(tmp_path):
+    spec = loaded(tmp_path, PREDICT + "  step: 3\ncheckpoints: {dir: gs://$BUCKET/runs/}\n")
+    assert spec.run == "python3 -m tpuctl.serving.batch"
+    assert spec.restart.exit_codes == (40, 42)
+    assert spec.predict == PredictSpec(
+        input="gs://my-bucket/in/*.csv", output="gs://my-bucket/out", program="classify", step=3,
+        checkpoint="gs://my-bucket/runs",
+    )  # fmt: skip
+    found = read_settings(predict_environment(spec))
+    assert (found.input, found.program, found.step) == ("gs://my-bucket/in/*.csv", "classify", 3)
+    other = loaded(tmp_path, PREDICT + "envs: {A: '1'}\n")
+    assert read_settings(predict_environment(other)).version("1") != found.version("1")
+    assert predict_environment(loaded(tmp_path, OK)) == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("  command: cat\n", "predict (line 3) has both of program and command"),
+        ("  step: 3\n", "predict.step (line 7) is of no checkpoint"),
+        ("  batch: 0\n", "predict.batch (line 7) must be at least 1, not 0"),
+        ("  format: xml\n", "predict.format (line 7) must be npz or csv or jsonl or parquet"),
+        ("  checkpoint: runs/x\n", "predict.checkpoint (line 7): 'runs/x' is not a gs:// URL"),
+        ("ray: true\n", "predict (line 3) cannot be combined with ray"),
+    ],
+)
+def test_a_section_predict_that_makes_no_sense(tmp_path, more, message):
+    assert message in error(tmp_path, PREDICT + more)
 
 
 def test_name_and_run_are_enough(tmp_path):
