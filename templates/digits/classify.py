@@ -23,8 +23,14 @@ def on_chip(chip, weights):
 
 
 def predict(model, batch):
-    """The likeliest digit of each row, and its probability; each chip takes its part of them."""
-    pixels = np.stack([batch[name] for name in PIXELS], axis=1).astype(np.float32) / 16
+    """The likeliest digit of each row, and its probability; each chip takes its part of them.
+
+    The pixels, 0 to 16, are 64 columns of a csv file, or the array `pixels` [n, 64] of an npz file.
+    """
+    if "pixels" in batch:
+        pixels = batch["pixels"].astype(np.float32) / 16
+    else:
+        pixels = np.stack([batch[name] for name in PIXELS], axis=1).astype(np.float32) / 16
     if not np.isfinite(pixels).all():
         raise ValueError("a pixel is not a number")
     shares = np.array_split(pixels, len(model))

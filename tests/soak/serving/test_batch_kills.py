@@ -268,8 +268,8 @@ def test_no_row_is_lost_or_doubled(soak):
             changed = [key for key in found if found[key] != calm[kind].get(key)]
             wrong.append((output, kind, rows_of(found), changed[:5]))
     print(
-        f"{figures.interrupted} workers interrupted by {dict(figures.kills)} in {figures.jobs} jobs,"
-        f" {figures.faults} faults, statuses {dict(figures.statuses)},"
+        f"{figures.interrupted} workers interrupted by {dict(figures.kills)}"
+        f" in {figures.jobs} jobs, {figures.faults} faults, statuses {dict(figures.statuses)},"
         f" {time.monotonic() - began_s:.0f} s"
     )
     assert wrong == []

@@ -122,6 +122,7 @@ class BatchRun:
         self._rows = self._rejected = 0
         self._began_s = outside.now()
         self._begun_with = 0
+        self._first_unit_s: float | None = None
         self._reported_s = self._listed_s = -LIST_EVERY_S
 
     def run(self, batches: PaddedBatches) -> dict[str, Any]:
@@ -220,6 +221,8 @@ class BatchRun:
         def commit() -> DoneUnit:
             done = self._commit.commit(unit, predicted)
             self._done.add(unit.number)
+            if self._first_unit_s is None:
+                self._first_unit_s = self._outside.now() - self._began_s
             return done
 
         self._written.append(self._writing.submit(commit))
@@ -255,9 +258,12 @@ class BatchRun:
     def _finish(self, shapes: int) -> dict[str, Any]:
         self._outside.say(self._progress(self._outside.now()))
         manifest = self._manifest()
+        took_s = max(self._outside.now() - self._began_s, 1e-6)
+        first = "" if self._first_unit_s is None else f" first_unit_s={self._first_unit_s:.2f}"
         self._outside.say(
             f"predicted: rows={manifest['rows_in']} rejected={manifest['rows_rejected']}"
-            f" units={manifest['units']} shapes={shapes} output={self._output.url}"
+            f" units={manifest['units']} shapes={shapes}{first} took_s={took_s:.2f}"
+            f" output={self._output.url}"
         )
         return manifest
 

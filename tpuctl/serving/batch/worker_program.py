@@ -60,7 +60,7 @@ def main() -> int:
 
 def run_worker(environ: Mapping[str, str], outside: BatchOutside) -> None:
     """Predict what the environment says, as the worker that it says."""
-    settings = read_settings(environ)
+    began_s, settings = outside.now(), read_settings(environ)
     place = WorkerPlace(environment_number(WORKER_ID, 0), environment_number(WORKER_COUNT, 1))
     version = settings.version(environ.get(PROGRAM_VERSION, ""))
     refuse_overlap(settings.input, settings.output)
@@ -73,6 +73,7 @@ def run_worker(environ: Mapping[str, str], outside: BatchOutside) -> None:
         predict = CommandProgram(
             settings.command, plan.input_format, plan.output_format, environ, _checkpoint(settings)
         ).predict_batch
+    outside.say(f"ready after {outside.now() - began_s:.2f} s: {len(plan.units)} units")
     batches = PaddedBatches(predict, settings.batch, is_padded=not settings.command)
     BatchRun(inputs, output, plan, settings, place, outside).run(batches)
 
