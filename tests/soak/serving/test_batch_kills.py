@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("BATCH_KILLS", "500"))
 SEED = int(os.environ.get("BATCH_SEED", "21"))
 WORKERS = 3
+INTERRUPTED = (-signal.SIGKILL, -signal.SIGTERM, 143)
+"""How a worker ends that is killed, is told to end before it can listen, or writes what it has."""
 KINDS = ("npz", "csv", "jsonl")
 FAULTS = (
     "storage.objects.insert: return-503 x2",
@@ -91,7 +93,7 @@ class Figures:
     @property
     def interrupted(self):
         """Workers that a signal ended before they had done: some kills come after the end."""
-        return self.statuses[-signal.SIGKILL] + self.statuses[143]
+        return sum(self.statuses[status] for status in INTERRUPTED)
 
 
 @dataclass
@@ -129,7 +131,7 @@ class BatchJob:
             if status == 0:
                 self.done.add(worker)
             else:
-                assert status in (-signal.SIGKILL, 143, 40, 42), log_of(self.directory)
+                assert status in (*INTERRUPTED, 40, 42), (status, log_of(self.directory))
                 self.start(worker)
 
     def kill(self, kind, rng):
