@@ -32,6 +32,7 @@ COMMANDS = {
         "Request slices that wait for capacity (alias: qr).",
     ),
     "job": ("job.group:app", "Run programs on every worker of a slice."),
+    "service": ("service.group:app", "Replicas of a model that answer requests."),
     "data": ("data.group:app", "Copy data to and from Cloud Storage and workers."),
     "checkpoint": (
         "checkpoint.group:app",

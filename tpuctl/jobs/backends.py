@@ -1,6 +1,7 @@
 """The clients of a context, put together as jobs need them."""
 
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
 from tpuctl.errors import RefusedError
-from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, WorkerShell
+from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, PortDialer, WorkerShell
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.node import Node, Worker
 from tpuctl.store import Store
@@ -28,6 +29,7 @@ def build_backends(
     open_store: OpenStore,
 ) -> Backends:
     """The clients of a context, as jobs need them; without `access` nobody logs in anywhere."""
+    connections = _connections(tpu, access) if access else None
     return Backends(
         context=context.name,
         zone=context.zone,
@@ -35,7 +37,8 @@ def build_backends(
         storage_endpoint=context.worker_storage_endpoint,
         store=store,
         tpu=tpu,
-        open_shell=_shell_opener(tpu, access) if access else _refuse_shell,
+        open_shell=_shell_opener(connections) if connections else _refuse_shell,
+        dial_port=_port_dialer(connections) if connections else None,
         key_line=access.metadata_line if access else "",
         project=context.project,
         quota=_quota_reader(context, tpu),
@@ -44,7 +47,7 @@ def build_backends(
     )
 
 
-def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
+def _connections(tpu: TpuApi, access: Access) -> "Callable[[], WorkerConnections]":
     """What logs in is imported when somebody does: a job is submitted without it."""
 
     @cache
@@ -53,10 +56,21 @@ def _shell_opener(tpu: TpuApi, access: Access) -> OpenShell:
 
         return WorkerConnections(tpu, access)
 
+    return connections
+
+
+def _shell_opener(connections: "Callable[[], WorkerConnections]") -> OpenShell:
     async def open_shell(node: Node, worker: Worker) -> WorkerShell:
         return await connections().open_in_gang(node, worker)
 
     return open_shell
+
+
+def _port_dialer(connections: "Callable[[], WorkerConnections]") -> PortDialer:
+    async def dial_port(node: Node, worker: Worker, port: int) -> socket.socket:
+        return await connections().dial_port(node, worker, port)
+
+    return dial_port
 
 
 async def _refuse_shell(_node: Node, _worker: Worker) -> WorkerShell:

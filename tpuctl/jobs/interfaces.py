@@ -1,6 +1,7 @@
 """The services that a job needs, as narrow interfaces; tpuctl.jobs.backends puts them together."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,13 @@ class WorkerShell(Protocol):
 
     def stream(self, argv: Sequence[str], *, stdin: bytes = b"") -> AsyncIterator[bytes]:
         """What argv prints, as it comes; raises TransientError, CommandFailedError."""
+
+
+class PortDialer(Protocol):
+    """Connects to ports of workers, on the way of a context."""
+
+    async def __call__(self, node: Node, worker: Worker, port: int) -> socket.socket:
+        """A connection to a port of a worker; raises TransientError, RefusedError."""
 
 
 OpenShell = Callable[[Node, Worker], Awaitable[WorkerShell]]
@@ -99,6 +107,8 @@ class Backends:
     key_line: str
     """Our public key, as a line of a node's `ssh-keys` metadata."""
     open_store: OpenStore
+    dial_port: PortDialer | None = None
+    """How a port of a worker is reached; None: not from here."""
     project: str = ""
     quota: QuotaReader | None = None
     """How to ask what is left of it."""

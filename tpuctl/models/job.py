@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from tpuctl.models import option_rules
 from tpuctl.models.inference.predict_spec import PredictSpec
-from tpuctl.models.inference.serve_spec import ServeSpec
+from tpuctl.models.inference.serve_spec import ReplicaOf, ServeSpec
 from tpuctl.models.node import Provisioning
 from tpuctl.models.search import Candidate, Place, Search
 from tpuctl.models.slice_options import SliceOptions
@@ -183,7 +183,7 @@ class JobSpec:
     ray: Ray | None = None
     """The cluster whose driver `run` is, on worker 0 alone; none: `run` is run on every worker."""
     serve: ServeSpec | None = None
-    """The engine of a service, in place of `run`."""
+    """How `run` answers requests, where it is the engine of a service."""
     predict: PredictSpec | None = None
     """The files that a batch job predicts, by a `run` that tpuctl brings."""
 
@@ -233,6 +233,8 @@ class WorkerReport:
     """The worker itself was shutting down (the agent got SIGTERM)."""
     preempted: bool = False
     """The worker's metadata server announced its preemption."""
+    notice: str | None = None
+    """Why a worker that still runs will not for long: `preempted` or `terminated`."""
     closed: bool = False
     """The agent has ended, and its logs are in the bucket."""
     step: int | None = None
@@ -389,6 +391,10 @@ class JobRecord:
     retried_after: int = 0
     """Attempts up to this number do not count any more: somebody asked to try again."""
     workdir_sha256: str | None = None
+    workdir_key: str | None = None
+    """The object with its working directory, where that is not the job's own."""
+    replica: ReplicaOf | None = None
+    """The service that the job is a replica of."""
     fence: int = 0
     state: JobState = JobState.QUEUED
     why: str = "waiting for a supervisor"

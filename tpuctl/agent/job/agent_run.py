@@ -358,6 +358,8 @@ class AgentRun:
         if self.commands.maintenance != self.status.get("maintenance"):
             self.status["maintenance"] = self.commands.maintenance
             self.log.say(f"maintenance of this worker's host: {self.commands.maintenance}")
+        if self.commands.notice() is not None:
+            self.status["notice"] = self.commands.notice()
         is_changed = self.status != self.file.written
         if self.file.age_s >= (STATUS_EVERY_S if is_changed else HEARTBEAT_S):
             self.report()

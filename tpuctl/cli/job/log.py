@@ -66,6 +66,38 @@ def logs(
             print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
 
 
+def service_logs(
+    runtime: Runtime,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The service.", autocompletion=completed_by("service")),
+    ],
+    replica: Annotated[
+        int | None, typer.Option(metavar="N", help="Only this replica, as describe numbers them.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+) -> None:
+    """Print what the engines of a service print.
+
+    Of every replica that runs, one after the other; those of one with --replica.
+    """
+    from tpuctl.cli.job.follow import follow_until_ended
+    from tpuctl.cli.job.log_output import print_lines
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs import logs as job_logs
+    from tpuctl.operations.services import queries
+
+    record = job_notices.result_of(runtime, queries.load_service(runtime, name)).record
+    if follow:
+        follow_until_ended(runtime, queries.choose_replica(record, replica).job_id)
+        return
+    for each in queries.choose_replicas(record, replica):
+        runtime.output.note(f"replica {each.number} ({each.state}): job {each.job_id}")
+        lines = job_logs.read_lines(runtime, each.job_id, ALL_LINES)
+        nothing = f"replica {each.number}: no lines yet"
+        print_lines(runtime, note_if_empty(lines, partial(runtime.output.note, nothing)))
+
+
 def note_if_empty(lines: Iterable[LogLine], say: Callable[[], None]) -> Iterator[LogLine]:
     """Yield the lines; call `say` when there is none."""
     is_none = True

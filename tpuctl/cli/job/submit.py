@@ -13,6 +13,7 @@ from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
 from tpuctl.errors import UsageError
+from tpuctl.models.inference.service_record import ServiceRecord
 from tpuctl.models.job import JobRecord
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def submit(
         show_plan(runtime, _request(runtime, file, node, include))
         return
     job = _submit(runtime, file, node, include)
+    if not isinstance(job, JobRecord):
+        _show_service(runtime, job, is_followed=follow or foreground)
+        return
     if foreground:
         supervise_here(runtime, job)
     elif follow:
@@ -74,7 +78,11 @@ def run(runtime: Runtime, file: File, include: Include = None) -> None:
 
     Its slice is deleted then, unless `teardown` in the file says otherwise.
     """
-    _hand_over_and_follow(runtime, _submit(runtime, file, None, include))
+    job = _submit(runtime, file, None, include)
+    if isinstance(job, JobRecord):
+        _hand_over_and_follow(runtime, job)
+    else:
+        _show_service(runtime, job, is_followed=True)
 
 
 def run_job(runtime: Runtime, request: "JobRequest") -> JobRecord:
@@ -110,11 +118,23 @@ def refuse_other_project(runtime: Runtime) -> None:
         )
 
 
-def _submit(runtime: Runtime, file: Path, node: str | None, include: list[str] | None) -> JobRecord:
-    from tpuctl.operations.jobs import submit as submission
+def _submit(
+    runtime: Runtime, file: Path, node: str | None, include: list[str] | None
+) -> JobRecord | ServiceRecord:
+    from tpuctl.operations.services import submit as submission
 
     request = _request(runtime, file, node, include)
-    return job_notices.result_of(runtime, submission.submit_job(runtime, request))
+    return job_notices.result_of(runtime, submission.submit_job_or_service(runtime, request))
+
+
+def _show_service(runtime: Runtime, record: ServiceRecord, *, is_followed: bool) -> None:
+    """Print the row of a service that was submitted: it has no end to be waited for."""
+    from tpuctl.cli.service.details import show_services
+    from tpuctl.operations.services.queries import ServiceView
+
+    if is_followed:
+        runtime.output.note(f"a service has no end; its logs: tpuctl service logs {record.name}")
+    show_services(runtime.output, [ServiceView(replace(record, why=STARTING_TEXT))])
 
 
 def _request(

@@ -68,7 +68,16 @@ def _notes(runtime: Runtime, notice: events.JobNotice) -> list[str]:
             lines = [f"secrets handed over: {', '.join(names)}"]
         case events.CancelRequested(job, was):
             lines = [_cancel_text(job, is_new=was is None and not job.is_ended)]
-    return lines
+    return lines + _service_notes(notice)
+
+
+def _service_notes(notice: events.JobNotice) -> list[str]:
+    match notice:
+        case events.ServiceSubmitted(service):
+            return [f"service {service.name} is submitted: tpuctl service describe {service.name}"]
+        case events.ServiceChanged(service):
+            return [f"{service.state}: {service.why}"]
+    return []
 
 
 def _warning(notice: events.JobNotice) -> str:
@@ -93,6 +102,10 @@ def _update_interrupt_notes(runtime: Runtime, notice: events.JobNotice) -> None:
         case events.Submitted(job):
             runtime.on_interrupt.remove(UNCERTAIN_NOTE)
             add_cancel_note(runtime, job, is_supervised=False)
+        case events.ServiceSubmitted(service):
+            runtime.on_interrupt.remove(UNCERTAIN_NOTE)
+            add_service_note(runtime, service.name)
+            runtime.on_interrupt.append(UNSUPERVISED_NOTE)
         case events.Reopened(job):
             add_cancel_note(runtime, job, is_supervised=False)
         case events.SupervisorRuns() if UNSUPERVISED_NOTE in runtime.on_interrupt:
@@ -107,6 +120,14 @@ def add_cancel_note(runtime: Runtime, job: JobRecord, *, is_supervised: bool = T
         runtime.on_interrupt[:] = [_continues_text(job), *others]
     if not is_supervised and UNSUPERVISED_NOTE not in runtime.on_interrupt:
         runtime.on_interrupt.append(UNSUPERVISED_NOTE)
+
+
+def add_service_note(runtime: Runtime, name: str) -> None:
+    """Say on an interrupt that the service goes on, and which command ends it."""
+    begin = f"service {name} "
+    if not any(line.startswith(begin) for line in runtime.on_interrupt):
+        text = f"{begin}goes on; end it with: tpuctl service delete {name}"
+        runtime.on_interrupt.insert(0, text)
 
 
 def _continues_text(job: JobRecord) -> str:

@@ -1,6 +1,7 @@
-"""Who looks after which job: one lease per job that is not settled.
+"""Who looks after which job or service: one lease for each that is not settled.
 
     tpuctl/leases/<job-id>          holder and fence; written when the job changes hands
+    tpuctl/leases/service/<name>    the same of a service
 
 The fence goes up with every change of hands; the lease is deleted when the job is settled. Whether
 a holder still lives is told by its heartbeat: tpuctl.jobs.heartbeat.
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record.decoding import MalformedError
+from tpuctl.jobs.secrets.job_secrets import SERVICE
 from tpuctl.store import Store
 
 LEASES = "tpuctl/leases/"
@@ -32,14 +34,25 @@ class Lease:
     """The lease of a job as it was read: holder (empty: nobody), fence, owner, generation."""
 
     job_id: str
+    """Or `service/NAME`, of a service."""
     holder: str
     fence: int
     owner: str
     generation: int = 0
 
+    @property
+    def service(self) -> str | None:
+        """The name of the service that it is the lease of; None: it is a job's."""
+        return self.job_id.removeprefix(SERVICE) if self.job_id.startswith(SERVICE) else None
+
     def is_same_hold(self, other: "Lease | None") -> bool:
         """Whether the other lease has the same holder and fence: it never changed hands."""
         return other is not None and (other.holder, other.fence) == (self.holder, self.fence)
+
+
+def service_lease_id(name: str) -> str:
+    """The id of a service's lease, which also names its secrets."""
+    return f"{SERVICE}{name}"
 
 
 def offer(store: Store, job_id: str, owner: str) -> Lease:
@@ -175,9 +188,8 @@ def _decode(data: bytes, job_id: str, generation: int) -> Lease:
         document = decoding.parse_document(data)
         if decoding.is_newer(document, SCHEMA):
             raise DamagedStateError(f"the lease of {job_id!r} was written by a newer tpuctl")
-        found = decoding.decode_dataclass(
-            Lease, {**document, "job_id": decoding.check_job_id(job_id)}
-        )
+        decoding.check_job_id(job_id.removeprefix(SERVICE))
+        found = decoding.decode_dataclass(Lease, {**document, "job_id": job_id})
     except MalformedError as error:
         raise DamagedStateError(f"the lease of {job_id!r} cannot be read: {error}") from error
     return replace(found, generation=generation)

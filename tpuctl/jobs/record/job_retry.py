@@ -14,6 +14,12 @@ def reopen_record(record: JobRecord, now_s: float) -> JobRecord:
     attempt begins with a new one. Raises PreconditionError while it has not ended and settled, and
     when it succeeded.
     """
+    if replica := record.replica:
+        raise PreconditionError(
+            f"job {record.job_id!r} is a replica of service {replica.service!r}, which has others "
+            "in its place",
+            hint=f"run: tpuctl service describe {replica.service}",
+        )
     if not record.is_ended:
         raise PreconditionError(
             f"job {record.job_id!r} is {record.state}: it has not ended",

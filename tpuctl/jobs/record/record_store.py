@@ -42,6 +42,13 @@ def workdir_key(job_id: str) -> str:
     return f"{job_directory(job_id)}/workdir.tar.gz"
 
 
+def workdir_key_of(record: JobRecord) -> str | None:
+    """The name of the object with a job's working directory; None without one."""
+    if record.workdir_sha256 is None:
+        return None
+    return record.workdir_key or workdir_key(record.job_id)
+
+
 def create(store: Store, record: JobRecord) -> StoredRecord:
     """Write a new record; raises PreconditionError when the id is taken."""
     entry = store.put_if_absent(record_key(record.job_id), encode(record))

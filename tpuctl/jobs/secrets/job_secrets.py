@@ -15,6 +15,8 @@ from tpuctl.models.job import JobRecord
 ENVIRONMENT = "env:"
 FILE = "file:"
 SECRET_MANAGER = "sm://"
+SERVICE = "service/"
+"""What the name begins with under which the values of a service's replicas are kept."""
 MAX_BYTES = 64 * 1024
 REDACTED = "***"
 LEAST_REDACTED = 4
@@ -70,7 +72,7 @@ class SecretCache:
     environ: Mapping[str, str] = field(repr=False)
     """The supervisor's own environment: asked for what nobody handed over."""
     received: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
-    """By job and variable, what submitters handed over from their environment."""
+    """By job and variable, what submitters handed over; of replicas, by `service/NAME`."""
 
     def take(self, job_id: str, values: Mapping[str, str]) -> None:
         """Keep a job's values until it is settled."""
@@ -94,19 +96,23 @@ class SecretCache:
                 f"the value of {', '.join(wanted)} is known on {host} alone, where the job was "
                 "submitted; run there: tpuctl supervisor run"
             )
-        return {name: self._known(record.job_id, name, wanted[name]) for name in wanted}
+        return {name: self._known(record, name, wanted[name]) for name in wanted}
 
-    def _known(self, job_id: str, name: str, where: str) -> str:
-        handed = self.received.get(job_id, {})
+    def _known(self, record: JobRecord, name: str, where: str) -> str:
+        replica = record.replica
+        handed = self.received.get(f"{SERVICE}{replica.service}" if replica else record.job_id, {})
         if name in handed:
             return handed[name]
         try:
             return _value(name, where, self.environ)
         except UnsetVariableError as error:
             variable = where.removeprefix(ENVIRONMENT)
-            raise PreconditionError(
-                f"{error}; set {variable}, then run: tpuctl job retry {job_id}"
-            ) from error
+            command = (
+                f"tpuctl service update {replica.service} FILE"
+                if replica
+                else f"tpuctl job retry {record.job_id}"
+            )
+            raise PreconditionError(f"{error}; set {variable}, then run: {command}") from error
         except TpuctlError as error:
             raise PreconditionError(str(error)) from error
 

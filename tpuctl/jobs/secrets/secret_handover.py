@@ -16,7 +16,7 @@ from pathlib import Path
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import TransientError
 from tpuctl.jobs.record import decoding
-from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.secrets.job_secrets import SERVICE, SecretCache
 
 PATIENCE_S = 5.0
 POLL_S = 0.02
@@ -66,9 +66,13 @@ def hand_over(home: Path, context: str, job_id: str, values: Mapping[str, str]) 
     message = json.dumps({"job": job_id, "values": dict(values)}).encode() + b"\n"
     while not _try_send(socket_path(home, context), message):
         if time.monotonic() > deadline:
+            service = job_id.removeprefix(SERVICE)
+            command = (
+                f"service update {service} FILE" if service != job_id else "job retry " + job_id
+            )
             raise TransientError(
                 "the supervisor did not accept the secrets of the job, and the job waits for them",
-                hint=f"run: tpuctl job retry {job_id}",
+                hint=f"run: tpuctl {command}",
             )
         time.sleep(POLL_S)
 
@@ -76,7 +80,9 @@ def hand_over(home: Path, context: str, job_id: str, values: Mapping[str, str]) 
 def _take(vault: SecretCache, line: bytes) -> None:
     message = decoding.parse_document(line)
     values = decoding.decode_value(Mapping[str, str], message["values"])
-    vault.take(decoding.check_job_id(str(message["job"])), values)
+    job_id = str(message["job"])
+    decoding.check_job_id(job_id.removeprefix(SERVICE))
+    vault.take(job_id, values)
 
 
 def _try_send(path: Path, message: bytes) -> bool:

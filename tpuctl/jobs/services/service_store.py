@@ -60,11 +60,21 @@ def create(store: Store, record: ServiceRecord) -> StoredService:
     try:
         entry = store.put_if_absent(service_key(record.name), encode(record))
     except PreconditionError as error:
-        raise ConflictError(
-            f"service {record.name!r} exists already",
-            hint=f"to change it, run: tpuctl service update {record.name} FILE",
-        ) from error
+        raise _taken_error(record.name) from error
     return StoredService(record, entry.generation)
+
+
+def refuse_taken(store: Store, name: str) -> None:
+    """Raise ConflictError when the name of a service is taken."""
+    if generation(store, name) is not None:
+        raise _taken_error(name)
+
+
+def _taken_error(name: str) -> ConflictError:
+    return ConflictError(
+        f"service {name!r} exists already",
+        hint=f"to change it, run: tpuctl service update {name} FILE",
+    )
 
 
 def save(store: Store, record: ServiceRecord, generation: int) -> StoredService:
@@ -133,6 +143,17 @@ def request_delete(store: Store, name: str, now_s: float) -> ServiceRecord:
         return record if is_done else replace(record, delete_requested_s=now_s)
 
     return change(store, name, mark)
+
+
+def remove(store: Store, stored: StoredService) -> None:
+    """Delete the files of a service, and then its record, unless that was changed.
+
+    Raises PreconditionError when it was.
+    """
+    name = stored.record.name
+    for entry in list(store.list(f"{FILES}{name}/")):
+        store.delete(entry.key)
+    store.delete(service_key(name), generation=stored.generation)
 
 
 def save_report(store: Store, name: str, report: ProxyReport, generation: int) -> int:

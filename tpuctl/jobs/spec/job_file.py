@@ -4,16 +4,18 @@ import posixpath
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import file_predict, job_file_schema, progress_patterns
+from tpuctl.jobs.spec import file_predict, file_serve, job_file_schema, progress_patterns
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
+from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.job import Budget, Checkpoints, JobSpec, Ray, Restart, Teardown, Timeouts
 from tpuctl.models.search import Search, SearchOrder
 
@@ -31,16 +33,17 @@ SYSTEM_DIRECTORIES = frozenset({
 def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     """Read, check and complete a job file. Raises UsageError."""
     document = job_file_schema.read(job_file_schema.compose(path))
+    serve = _serve(document, bucket)
     setup, workdir = document.get("setup"), _workdir(document, path)
-    return JobSpec(
+    spec = JobSpec(
         name=document.get("name"),
-        run=_run(document),
+        run=serve.command if serve else _run(document),
         setup=setup,
         image=document.get("image"),
         shell=_shell(document),
         requires=document.get("requires"),
         progress=_progress(document),
-        cache=_expand(document.get("cache", ""), bucket) or None,
+        cache=_expand(document.get("serve.cache") or document.get("cache", ""), bucket) or None,
         workdir=workdir,
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),
@@ -53,8 +56,18 @@ def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
         teardown=Teardown(document.get("teardown", Teardown.ALWAYS)),
         search=_search(document),
         ray=_ray(document),
+        serve=serve,
         predict=file_predict.read_predict(document, partial(_expand, bucket=bucket)),
     )
+    return file_serve.with_engine(spec, document)
+
+
+def _serve(document: Document, bucket: str) -> ServeSpec | None:
+    """The engine of a service; raises UsageError."""
+    serve = file_serve.read_serve(document)
+    if serve is None or serve.checkpoint is None:
+        return serve
+    return replace(serve, checkpoint=_expand(serve.checkpoint, bucket))
 
 
 def _run(document: Document) -> str:

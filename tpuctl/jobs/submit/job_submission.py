@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store
+from tpuctl.jobs.record.record_store import StoredRecord
 from tpuctl.jobs.secrets import job_secrets as values
 from tpuctl.jobs.submit import address_check, placement, shared_checkpoints, workdir_archive
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.node import Node
+from tpuctl.store import Store
 
 START_S = 20.0
 
@@ -76,11 +79,23 @@ def submit(
             )
             backends.store.put_if_absent(record_store.workdir_key(written.job_id), packed)
         written = replace(written, workdir_sha256=digest)
-    lease.offer(backends.store, written.job_id, submitter.owner)
-    created = record_store.create(backends.store, written)
-    lease.renew_offer(backends.store, written.job_id, submitter.owner)
+    created = put_job(backends.store, written)
     shared_checkpoints.withdraw_if_shared(backends.store, created)
     return created.record
+
+
+def put_job(store: Store, record: JobRecord) -> StoredRecord:
+    """Write the record of a new job, with a lease that nobody holds.
+
+    Raises PreconditionError when the id is taken.
+    """
+    if record_store.generation(store, record.job_id) is not None:
+        raise PreconditionError(f"job {record.job_id!r} exists already")
+    with suppress(PreconditionError):  # an earlier try came that far
+        lease.offer(store, record.job_id, record.owner)
+    created = record_store.create(store, record)
+    lease.renew_offer(store, record.job_id, record.owner)
+    return created
 
 
 def draft_record(

@@ -1,4 +1,4 @@
-"""The jobs in the hands of one supervisor: taken, cared for, rested from, and let go."""
+"""The jobs and services of one supervisor: taken, cared for, rested from, and let go."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,8 +17,14 @@ from tpuctl.jobs.leases.lease import Lease, LeaseLostError
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.status_text import with_trouble
 from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.services import service_store
+from tpuctl.jobs.services.service_controller import ServiceController
+from tpuctl.jobs.services.service_writer import ServiceWriter
 from tpuctl.jobs.supervisor.controller import JobController, WrongHostError, waits_for_secrets
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
+from tpuctl.models.inference.service_record import ServiceRecord
+from tpuctl.models.job import JobRecord
+from tpuctl.store import Store
 
 UNRECORDED_S = 60.0
 """A lease without a record is a submission that was cut short."""
@@ -30,7 +36,10 @@ AGAIN = f"it is tried again every {TROUBLE_S:.0f} s"
 
 @dataclass(slots=True)
 class JobPool:
-    """One controller for each job that is held here, and notes about the others."""
+    """One controller for each job and service that is held here, and notes about the others.
+
+    A service goes by the id of its lease, `service/NAME`.
+    """
 
     backends: Backends
     clocks: Clocks
@@ -44,6 +53,8 @@ class JobPool:
     """Called with the id of every job that is settled."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     controllers: dict[str, JobController] = field(default_factory=dict)
+    """Of jobs."""
+    services: dict[str, ServiceController] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
     """Jobs whose records another tpuctl must read."""
     resting: dict[str, float] = field(default_factory=dict)
@@ -103,7 +114,7 @@ class JobPool:
 
     def hear(self, lease: Lease) -> None:
         """Note that the lease of a job here was written: to be noticed, or by who took it."""
-        controller = self.controllers.get(lease.job_id)
+        controller = self.controllers.get(lease.job_id) or self.services.get(lease.job_id)
         if controller is None:
             return
         if controller.record_writer.lease.is_same_hold(lease):
@@ -124,6 +135,7 @@ class JobPool:
                 continue
             del self.tasks[job_id]
             self.controllers.pop(job_id, None)
+            self.services.pop(job_id, None)
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 await self._rest(job_id, known.get(job_id), error)
@@ -141,7 +153,7 @@ class JobPool:
     async def _adopt(self, lease: Lease) -> None:
         job_id, store = lease.job_id, self.backends.store
         try:
-            stored = await asyncio.to_thread(records.load, store, job_id)
+            record = await asyncio.to_thread(_load_record, store, lease)
         except NotFoundError:
             await self._wait_for_record(lease)
             return
@@ -151,10 +163,10 @@ class JobPool:
             self.say(f"{job_id}: given up: {error}")
             return
         self.unrecorded.pop(job_id, None)
-        if waits_for_secrets(self.vault, stored.record):
+        if isinstance(record, JobRecord) and waits_for_secrets(self.vault, record):
             if lease.holder == self.heartbeat_sender.holder:
                 await asyncio.to_thread(leasing.release, store, lease)
-            self._leave_to_others(job_id, self.vault.missing_reason(stored.record))
+            self._leave_to_others(job_id, self.vault.missing_reason(record))
         elif taken := await self._take_lease(lease):
             self.say(f"{job_id}: supervised here")
             await asyncio.to_thread(self.on_adopted, job_id)
@@ -195,7 +207,7 @@ class JobPool:
         store, job_id = self.backends.store, lease.job_id
         if await asyncio.to_thread(leasing.withdraw, store, lease):
             self.say(f"{job_id}: its submission was interrupted")
-        if await asyncio.to_thread(records.generation, store, job_id) is not None:
+        if await asyncio.to_thread(_generation, store, lease) is not None:
             await asyncio.to_thread(leasing.renew_offer, store, job_id, lease.owner)
 
     def _leave_to_others(self, job_id: str, why: str) -> None:
@@ -227,6 +239,9 @@ class JobPool:
 
     async def _care_once(self, lease: Lease) -> None:
         backends = fenced_backends(self.backends, lease, self.heartbeat_sender.heartbeat)
+        if lease.service is not None:
+            await self._care_for_service(backends, lease, lease.service)
+            return
         stored = await asyncio.to_thread(records.load, backends.store, lease.job_id)
         told = self.inherited_steps.get(lease.job_id)
         stored = replace(stored, record=job_steps.with_step(stored.record, told))
@@ -237,11 +252,23 @@ class JobPool:
         await controller.run_until_settled()
         await asyncio.to_thread(self._settle, backends, lease)
 
+    async def _care_for_service(self, backends: Backends, lease: Lease, name: str) -> None:
+        stored = await asyncio.to_thread(service_store.load, backends.store, name)
+        writer = ServiceWriter(backends.store, lease, self.clocks, stored)
+        controller = ServiceController(backends, self.clocks, writer, self._job_here, self.say)
+        self.services[lease.job_id] = controller
+        await controller.run_until_settled()
+        await asyncio.to_thread(self._settle, backends, lease)
+
+    def _job_here(self, job_id: str) -> JobRecord | None:
+        controller = self.controllers.get(job_id)
+        return controller.record if controller else None
+
     def _settle(self, backends: Backends, lease: Lease) -> None:
         """Nobody needs to look after it any more, unless somebody has just begun it again."""
         leasing.drop(backends.store, lease)
-        record = records.load(backends.store, lease.job_id).record
-        if not record.is_settled:
+        record = _open_record(backends.store, lease)
+        if record is not None:
             if leasing.load_lease(backends.store, lease.job_id) is None:
                 leasing.reoffer(backends.store, lease.job_id, record.owner, record.fence)
             return
@@ -263,7 +290,8 @@ class JobPool:
         if not isinstance(error, TpuctlError):
             self.bug = self.bug or error
         try:
-            await asyncio.to_thread(self._record_trouble, job_id, lease, text)
+            if lease is None or lease.service is None:
+                await asyncio.to_thread(self._record_trouble, job_id, lease, text)
         except (TpuctlError, LeaseLostError) as unwritten:
             self.say(f"{job_id}: {unwritten}")
 
@@ -273,3 +301,27 @@ class JobPool:
             self.heartbeat_sender.heartbeat.check()
             told = with_trouble(stored.record, text, self.clocks.now())
             records.save(self.backends.store, told, stored.generation)
+
+
+def _load_record(store: Store, lease: Lease) -> JobRecord | ServiceRecord:
+    """What a lease is about; raises NotFoundError, DamagedStateError."""
+    if lease.service is not None:
+        return service_store.load(store, lease.service).record
+    return records.load(store, lease.job_id).record
+
+
+def _generation(store: Store, lease: Lease) -> int | None:
+    if lease.service is not None:
+        return service_store.generation(store, lease.service)
+    return records.generation(store, lease.job_id)
+
+
+def _open_record(store: Store, lease: Lease) -> JobRecord | ServiceRecord | None:
+    """What a lease is about, unless that is settled."""
+    try:
+        record = _load_record(store, lease)
+    except NotFoundError:
+        if lease.service is None:
+            raise
+        return None
+    return None if isinstance(record, JobRecord) and record.is_settled else record

@@ -105,7 +105,7 @@ def install_input(
         "final": protocol.status_key(*run),
         "stacks": protocol.stacks_key(*run),
         "metrics": protocol.metrics_prefix(*run),
-        "workdir": records.workdir_key(record.job_id) if record.workdir_sha256 else None,
+        "workdir": records.workdir_key_of(record),
         "workdir_sha256": record.workdir_sha256,
         "mounts": [{"path": path, "url": url} for path, url in record.spec.file_mounts.items()],
         "secrets": references_to(record.spec.secrets, SECRET_MANAGER),
@@ -162,6 +162,7 @@ def program_environment(
     return {
         **spec.envs,
         **file_predict.predict_environment(spec),
+        **engine_variables(record),
         **slot_variables(record.job_id, attempt, slot),
         # Of checkpoints: above the fence of every attempt and job before.
         "TPUCTL_FENCE": str(int(record.submitted_s) * MOST_ATTEMPTS + attempt.number),
@@ -174,6 +175,18 @@ def program_environment(
             else {}
         ),
         **({"TPUCTL_CHECKPOINT_DIGEST": kept.digest} if kept and kept.digest else {}),
+    }
+
+
+def engine_variables(record: JobRecord) -> dict[str, str]:
+    """The variables of a replica's engine: where it listens, and what it loads."""
+    serve, replica = record.spec.serve, record.replica
+    if serve is None:
+        return {}
+    return {
+        "PORT": str(serve.port),
+        **({"TPUCTL_CHECKPOINT": serve.checkpoint} if serve.checkpoint else {}),
+        **({"TPUCTL_REPLICA": str(replica.number)} if replica else {}),
     }
 
 

@@ -37,8 +37,8 @@ MOST_SAVE_WAITS = 64
 RESUMED = re.compile(rb"^[0-9.]+ resumed step=(\d{1,15})(?!\S)", re.MULTILINE)
 STATUS_FIELDS = (
     "phase", "stage", "exit_status", "signal", "stopped", "terminated", "preempted", "closed",
-    "message", "step", "resume_step", "metrics", "rss_bytes", "ended_s", "ran_s", "active_s",
-    "traceback",
+    "message", "notice", "step", "resume_step", "metrics", "rss_bytes", "ended_s", "ran_s",
+    "active_s", "traceback",
 )  # fmt: skip
 
 

@@ -42,4 +42,17 @@ class ServeSpec:
     replicas: ReplicaRange = ReplicaRange()
     drain_s: float = 30.0
     """For so long a replica may finish its requests after it gets no new ones."""
+    start_s: float = 1800.0
+    """For so long the command may run before `ready` answers 200; then the replica has failed."""
     hosts: ServeHosts = ServeHosts.SINGLE
+    checkpoint: str | None = None
+    """What the command loads, as its variable TPUCTL_CHECKPOINT."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOf:
+    """What a job is a replica of."""
+
+    service: str
+    revision: int
+    number: int

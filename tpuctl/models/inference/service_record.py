@@ -51,10 +51,16 @@ class Replica:
     address: ReplicaAddress | None = None
     """None while it has no slice."""
     created_s: float = 0.0
+    attempt: int = 0
+    """The attempt of its job that `address` and `ready_s` are of."""
     ready_s: float | None = None
     """When it was first READY on the slice that it has now."""
+    unready_since_s: float | None = None
+    """Since when its ready path does not answer 200, though it did before on this slice."""
     drained_since_s: float | None = None
     """Since when it gets no new requests."""
+    ended_s: float | None = None
+    """When it FAILED, or when its job and slice were gone."""
     why: str = ""
     """Why it drains or failed."""
 
@@ -67,6 +73,18 @@ class Revision:
     spec: JobSpec
     created_s: float
     workdir_sha256: str | None = None
+    workdir_key: str | None = None
+    """The object with its working directory: that of an earlier revision where it is the same."""
+    regions: tuple[str, ...] = ()
+    """Of the context's bucket, as known when it was submitted: where its slices are asked for."""
+    usd_per_hour: float | None = None
+    """Of one replica as `resources` says; None: no list price is known."""
+    on_demand_usd_per_hour: float | None = None
+    """Of one of the on-demand replicas."""
+    ready_s: float | None = None
+    """When its first replica was READY."""
+    failure: str = ""
+    """Why its rollout was given up; empty: it was not."""
 
 
 class ServiceState(StrEnum):
@@ -102,7 +120,7 @@ class ServiceRecord:
     owner: str
     created_s: float
     revisions: tuple[Revision, ...]
-    """The oldest first; the last one is wanted."""
+    """The oldest first; the last one is wanted, unless its rollout was given up."""
     host_id: str = ""
     """The machine and context it was submitted from: only there its secrets are known."""
     fence: int = 0
@@ -112,9 +130,40 @@ class ServiceRecord:
     replicas: tuple[Replica, ...] = ()
     next_number: int = 1
     """Of the next replica."""
+    fewer_since_s: float | None = None
+    """Since when fewer replicas than wanted would do."""
+    fewer_replicas: int = 0
+    """The most that would have done since then."""
+    failures: int = 0
+    """How many replicas in a row have failed before they were READY for long."""
+    failed_s: float | None = None
+    """When a replica failed last."""
+    failed_number: int = 0
+    """The number of that replica."""
     delete_requested_s: float | None = None
     ended_s: float | None = None
     events: tuple[ServiceEvent, ...] = ()
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is wanted: the newest whose rollout was not given up."""
+        return next(
+            (each for each in reversed(self.revisions) if not each.failure), self.revisions[-1]
+        )
+
+    @property
+    def ready_replicas(self) -> int:
+        """How many replicas are READY."""
+        return sum(each.state == ReplicaState.READY for each in self.replicas)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether somebody has asked for its end."""
+        return self.delete_requested_s is not None
+
+    def revision_of(self, replica: Replica) -> Revision:
+        """The revision that a replica is of."""
+        return next(each for each in self.revisions if each.number == replica.revision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ MOST_BYTES = 4 * 1024 * 1024
 FRESH_S = 5.0
 """A list this young is not written again, nor asked for again."""
 NODE, REQUEST, JOB, STEP, OBJECT = "node", "request", "job", "step", "object"
+SERVICE = "service"
 _SAFE = re.compile(r"[\w.@%+,=:/-]{1,1024}")
 """Names that every shell takes as one word: the scripts of shells evaluate what they are given, and
 others may write into a bucket."""

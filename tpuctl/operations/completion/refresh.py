@@ -16,6 +16,7 @@ from tpuctl.operations.completion.name_cache import (
     NODE,
     OBJECT,
     REQUEST,
+    SERVICE,
     STEP,
     KnownList,
 )
@@ -24,6 +25,7 @@ VERBS: Mapping[str, Sequence[str]] = {
     NODE: ("node", "list"),
     REQUEST: ("queued-resource", "list"),
     JOB: ("job", "list"),
+    SERVICE: ("service", "list"),
     STEP: ("checkpoint", "list"),
     OBJECT: ("data", "list", "--limit", str(MOST_ROWS)),
 }

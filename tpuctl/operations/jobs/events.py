@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tpuctl.config import Config, Context
+from tpuctl.models.inference.service_record import ServiceRecord
 from tpuctl.models.job import JobRecord, JobState
 from tpuctl.store import Store
 
@@ -101,6 +102,18 @@ class Reopened(NamedTuple):
     job: JobRecord
 
 
+class ServiceSubmitted(NamedTuple):
+    """A service is in the bucket; nobody looks after it yet."""
+
+    service: ServiceRecord
+
+
+class ServiceChanged(NamedTuple):
+    """A service is in another state, or there for another reason."""
+
+    service: ServiceRecord
+
+
 class CancelRequested(NamedTuple):
     """A job was asked to end; `was` is the state in which it had ended before."""
 
@@ -123,4 +136,5 @@ class SecretsHandedOver(NamedTuple):
 JobNotice = (
     Noted | Warned | JobChanged | Unsupervised | OtherOwnerUnsupervised | Submitting | Submitted
     | Reopened | CancelRequested | SupervisorRuns | SecretsHandedOver
+    | ServiceSubmitted | ServiceChanged
 )  # fmt: skip

@@ -77,8 +77,17 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
     """
     check_file(runtime, request)
+    return (yield from submit_checked(runtime, (yield from check_request(runtime, request))))
+
+
+def submit_checked(
+    runtime: JobRuntime, found: CheckedRequest
+) -> Generator[JobNotice, None, JobRecord]:
+    """Put the job of a checked file into the bucket; nobody looks after it yet.
+
+    Raises what `submit_job` does.
+    """
     context = runtime.context
-    found = yield from check_request(runtime, request)
     host_id = supervisor_lock.ensure_host_id(runtime.home, context.name)
     left_behind: list[str] = []
     submitter = replace(found.submitter, host_id=host_id, say=left_behind.append)

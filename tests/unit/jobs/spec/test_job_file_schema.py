@@ -95,7 +95,9 @@ def test_every_key_is_on_the_page_and_in_the_example():
         below = each.get("properties", {})
         missing = {f"{name}.{key}" for key in below} - set(whole.values)
         assert {path for path in missing if f"`{path}`" not in PAGE} == set(), name
-    assert {*job_file_schema.load_schema()["properties"]} - {"requires"} <= set(whole.values)
+    assert {*job_file_schema.load_schema()["properties"]} - {"requires", "serve"} <= set(
+        whole.values
+    )
 
 
 def fences() -> list[str]:

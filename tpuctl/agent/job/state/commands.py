@@ -38,6 +38,12 @@ class RunCommands:
         words = text.split()
         return float(words[0]), "dump" in words[1:]
 
+    def notice(self) -> str | None:
+        """Return why the worker will be gone soon, as the status tells it while the run goes on."""
+        if self.is_preempted:
+            return "preempted"
+        return "terminated" if self.is_terminated else None
+
     def is_stopping(self) -> bool:
         """Whether nothing more may be started."""
         return self.is_preempted or self.stop() is not None

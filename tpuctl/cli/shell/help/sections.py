@@ -7,7 +7,7 @@ Sections = Mapping[str, str]
 ROOT: Sections = {
     "Start here": "quickstart context catalog help",
     "Slices": "node queued-resource",
-    "Programs and data": "run predict job data checkpoint supervisor",
+    "Programs and data": "run predict job service data checkpoint supervisor",
     "See": "top dashboard explain history sweep",
     "Offline": "local record",
 }
@@ -24,6 +24,7 @@ NOUNS: Mapping[str, Sections] = {
         "Work on it": "exec ssh",
         "Begin with": "templates init",
     },
+    "service": {"Get": "list describe logs", "Change": "update delete"},
     "data": {"Get": "list verify", "Change": "push pull copy rm", "Work on it": "mount"},
     "checkpoint": {
         "Get": "list describe verify advise",

@@ -1,0 +1,1 @@
+"""`tpuctl service ...`: one module for its verbs, one for what is shown of a service."""

@@ -1,0 +1,1 @@
+"""What a command decides about services: create, list, describe, update, delete."""
