@@ -100,7 +100,10 @@ def update(
     runtime.output.note(submit.price_text(revision, planned.draft.job.zones))
     job_notices.add_service_note(runtime, name)
     job_notices.result_of(runtime, submit.update_service(runtime, planned))
-    runtime.output.note(f"revision {revision.number} of service {name} is rolled out")
+    runtime.output.note(
+        f"revision {revision.number} of service {name} is submitted: "
+        "it is rolled out one replica at a time"
+    )
     if not no_wait:
         job_notices.result_of(runtime, submit.wait_until_rolled_out(runtime, name, revision.number))
     view = job_notices.result_of(runtime, queries.load_service(runtime, name))

@@ -43,6 +43,6 @@ def drain(record: ServiceRecord, replica: Replica, why: str, now_s: float) -> Se
 
 def fail(record: ServiceRecord, replica: Replica, why: str, now_s: float) -> ServiceRecord:
     """The record whose replica has failed."""
-    failed = replace(replica, state=ReplicaState.FAILED, ended_s=now_s, why=why)
+    failed = replace(replica, state=ReplicaState.FAILED, address=None, ended_s=now_s, why=why)
     text = f"replica {replica.number} failed: {why}"
     return with_service_event(replace_replica(record, failed), text, now_s)
