@@ -20,6 +20,7 @@ COLUMNS = {
     **attributes("context", "pid"),
     **moments("since"),
     **attributes(jobs="job_ids"),
+    **attributes("services"),
     "log": lambda found: str(found.log),
 }
 """Keys and order are public."""
@@ -82,7 +83,7 @@ def run(
 def status(runtime: Runtime) -> None:
     """Show this machine's supervisor of the context.
 
-    Its process, since when it runs, the jobs that it looks after, and its log.
+    Its process, since when it runs, the jobs and services that it looks after, and its log.
     """
     from tpuctl.operations.jobs import local_supervisor
 
@@ -96,7 +97,7 @@ def status(runtime: Runtime) -> None:
 def stop(runtime: Runtime) -> None:
     """End this machine's supervisor of the context.
 
-    Its jobs go on without it. The command lists them, with their cost.
+    Its jobs and services go on without it. The command lists them, with their cost.
     """
     from tpuctl.operations.jobs import local_supervisor
     from tpuctl.operations.slices import spending
@@ -115,7 +116,12 @@ def stop(runtime: Runtime) -> None:
             f"job {job.job_id} is {job.state} and goes on{price}; "
             f"end it with: tpuctl job cancel {job.job_id}"
         )
-    if jobs:
+    for name in found.services:
+        runtime.output.note(
+            f"service {name} goes on, and nobody replaces its replicas; "
+            f"end it with: tpuctl service delete {name}"
+        )
+    if jobs or found.services:
         runtime.output.note("to look after them again: tpuctl supervisor run")
 
 

@@ -48,7 +48,7 @@ def submit(
         bool, typer.Option("--dry-run", help="Show what would be done and cost; write nothing.")
     ] = False,
 ) -> None:
-    """Submit a job.
+    """Submit a job, or a service where the file has `serve`.
 
     Returns when the job is in the bucket and a supervisor looks after it.
     """
@@ -60,9 +60,9 @@ def submit(
     if dry_run:
         show_plan(runtime, _request(runtime, file, node, include))
         return
-    job = _submit(runtime, file, node, include)
+    job = _submit(runtime, file, node, include, is_awaited=follow or foreground)
     if not isinstance(job, JobRecord):
-        _show_service(runtime, job, is_followed=follow or foreground)
+        _show_service(runtime, job)
         return
     if foreground:
         supervise_here(runtime, job)
@@ -78,11 +78,9 @@ def run(runtime: Runtime, file: File, include: Include = None) -> None:
 
     Its slice is deleted then, unless `teardown` in the file says otherwise.
     """
-    job = _submit(runtime, file, None, include)
-    if isinstance(job, JobRecord):
-        _hand_over_and_follow(runtime, job)
-    else:
-        _show_service(runtime, job, is_followed=True)
+    job = _submit(runtime, file, None, include, is_awaited=True)
+    assert isinstance(job, JobRecord)  # a service is refused
+    _hand_over_and_follow(runtime, job)
 
 
 def run_job(runtime: Runtime, request: "JobRequest") -> JobRecord:
@@ -119,21 +117,26 @@ def refuse_other_project(runtime: Runtime) -> None:
 
 
 def _submit(
-    runtime: Runtime, file: Path, node: str | None, include: list[str] | None
+    runtime: Runtime,
+    file: Path,
+    node: str | None,
+    include: list[str] | None,
+    *,
+    is_awaited: bool,
 ) -> JobRecord | ServiceRecord:
     from tpuctl.operations.services import submit as submission
 
     request = _request(runtime, file, node, include)
-    return job_notices.result_of(runtime, submission.submit_job_or_service(runtime, request))
+    return job_notices.result_of(
+        runtime, submission.submit_job_or_service(runtime, request, is_awaited=is_awaited)
+    )
 
 
-def _show_service(runtime: Runtime, record: ServiceRecord, *, is_followed: bool) -> None:
-    """Print the row of a service that was submitted: it has no end to be waited for."""
+def _show_service(runtime: Runtime, record: ServiceRecord) -> None:
+    """Print the row of a service that was submitted."""
     from tpuctl.cli.service.details import show_services
     from tpuctl.operations.services.queries import ServiceView
 
-    if is_followed:
-        runtime.output.note(f"a service has no end; its logs: tpuctl service logs {record.name}")
     show_services(runtime.output, [ServiceView(replace(record, why=STARTING_TEXT))])
 
 

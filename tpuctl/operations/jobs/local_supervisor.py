@@ -19,6 +19,8 @@ class LocalSupervisor:
     pid: int | None
     since_s: float | None
     job_ids: tuple[str, ...]
+    services: tuple[str, ...]
+    """Names of the services in its care."""
     log: Path
 
 
@@ -28,14 +30,17 @@ def find_supervisor(runtime: JobRuntime, context: str) -> LocalSupervisor:
     pid = supervisor_lock.holder_pid(home, context)
     log = supervisor_lock.log_path(home, context)
     if pid is None:
-        return LocalSupervisor(context, None, None, (), log)
+        return LocalSupervisor(context, None, None, (), (), log)
     place = supervisor_lock.host_id(home, context)
-    job_ids = tuple(
-        held.job_id
+    ours = [
+        held
         for held in lease.list_leases(runtime.store(), {})
         if held.holder and heartbeat.host_id_of(held.holder) == place
-    )
-    return LocalSupervisor(context, pid, supervisor_lock.held_since_s(home, context), job_ids, log)
+    ]
+    job_ids = tuple(held.job_id for held in ours if held.service is None)
+    services = tuple(held.service for held in ours if held.service is not None)
+    since_s = supervisor_lock.held_since_s(home, context)
+    return LocalSupervisor(context, pid, since_s, job_ids, services, log)
 
 
 def stop_supervisor(runtime: JobRuntime, found: LocalSupervisor) -> Sequence[JobRecord]:

@@ -12,6 +12,7 @@ from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.local.open_jobs import OpenJobs
 from tpuctl.jobs.record import record_store, status_text
 from tpuctl.jobs.secrets import job_secrets, secret_handover
+from tpuctl.jobs.secrets.job_secrets import SERVICE
 from tpuctl.jobs.submit import job_submission
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
@@ -92,12 +93,15 @@ def cache_open_jobs(
 ) -> None:
     """Write this machine's file of open jobs, for the line that other commands print."""
     home, name = runtime.home, runtime.context.name
+    services = [each for each in open_jobs.load(home, name).jobs if each.startswith(SERVICE)]
+    is_known = not services and not supervisor_lock.is_locked(home, name)
     known = OpenJobs(
-        jobs=tuple(sorted(job.job_id for job in jobs if not job.is_settled)),
+        jobs=tuple(sorted([*services, *(job.job_id for job in jobs if not job.is_settled)])),
         silent=tuple(job.job_id for job in silent),
         owners=tuple(sorted({job.owner for job in silent})),
         # A supervisor of this machine may end at any moment: its jobs are looked at again then.
-        looked_s=0.0 if supervisor_lock.is_locked(home, name) else runtime.now(),
+        # Who looks after services was not asked.
+        looked_s=runtime.now() if is_known else 0.0,
     )
     open_jobs.replace_all(home, name, known)
 

@@ -79,13 +79,19 @@ def create_service(
 
 
 def submit_job_or_service(
-    runtime: JobRuntime, request: JobRequest
+    runtime: JobRuntime, request: JobRequest, *, is_awaited: bool = False
 ) -> Generator[JobNotice, None, JobRecord | ServiceRecord]:
     """Put what a job file asks for into the bucket: a service, where it has `serve`, or a job.
 
-    Raises what `create_service` and `submit_job` raise.
+    Raises what `create_service` and `submit_job` raise, and UsageError for a service whose end is
+    to be awaited.
     """
     found = yield from check_request(runtime, request)
+    if found.spec.serve is not None and is_awaited:
+        raise UsageError(
+            f"{request.file} is of a service, which goes on until it is deleted",
+            hint=f"run: tpuctl job submit {request.file}",
+        )
     if found.spec.serve is not None:
         return (yield from create_service(runtime, found))
     return (yield from submit_checked(runtime, found))
