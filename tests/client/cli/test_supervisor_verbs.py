@@ -21,7 +21,7 @@ def submitted(tpuctl, tmp_path):
 
 def test_a_supervisor_is_shown_and_stopped_and_its_jobs_go_on(tpuctl, submitted):
     shown = tpuctl("supervisor", "status", "-o", "json").json
-    assert sorted(shown) == ["context", "jobs", "log", "pid", "since"]
+    assert sorted(shown) == ["context", "jobs", "log", "pid", "services", "since"]
     assert (shown["context"], shown["log"]) == (
         "local",
         str(supervisor_lock.log_path(tpuctl.home, "local")),

@@ -91,6 +91,7 @@ def test_a_program_that_goes_on_after_a_notice_can_be_stopped(worker):
     worker.until_printed("up")
     worker.server.preempted = True
     worker.until_printed("noticed")
+    worker.until(notice="preempted", phase="running")
     worker.order("stop", "--grace", "0")
     assert worker.until(closed=True)["signal"] == signal.SIGKILL
 
