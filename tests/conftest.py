@@ -111,7 +111,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 LONGEST = (
     "test_quickstart.py", "test_jax_templates.py", "test_training.py", "test_takeover.py",
     "test_digits.py", "test_gang.py", "test_jax.py", "test_attached.py", "test_job_signals.py",
-    "test_new_generation.py", "test_search.py", "test_data_workers.py", "test_forgotten_slice.py",
+    "test_new_generation.py", "test_search.py", "test_service_life.py", "test_data_workers.py", "test_forgotten_slice.py",
     "test_tpu_gcloud.py", "test_agent.py", "test_storage_durability.py", "test_no_leaks.py",
     "test_power_loss.py", "test_storage_gsutil.py", "test_local.py", "test_server.py",
     "test_root.py", "test_agent_container.py", "test_supervisor_troubles.py",

@@ -6,7 +6,7 @@ from tpuctl.jobs.services.service_events import OVER_STATES, drain, fail, replac
 from tpuctl.jobs.services.service_events import with_service_event as with_event
 from tpuctl.jobs.services.service_observation import ReplicaSlice, ServiceObservation
 from tpuctl.models.inference.service_record import Replica, ReplicaState, ServiceRecord
-from tpuctl.models.job import AttemptState, JobRecord
+from tpuctl.models.job import AttemptOutcome, AttemptState, JobRecord
 
 UNREADY_S = 10.0
 """A replica that was READY and does not answer for this long gets no requests until it does."""
@@ -90,12 +90,21 @@ def _observe_job(
 
 
 def _notice(job: JobRecord) -> str:
-    """Why the slice of a job that runs will be gone soon; empty where nobody said so."""
+    """Why the slice of a job will be gone soon; empty where nobody said so.
+
+    An engine without requests may end at the notice: its job looks for another slice only when
+    this one is gone, which another replica need not wait for.
+    """
     attempt = job.attempt
-    if attempt is None or attempt.state != AttemptState.RUNNING:
+    if attempt is None or attempt.deleted_s is not None:
         return ""
-    told = ((each.worker_id, NOTICES.get(each.notice or "")) for each in attempt.workers)
-    return next((f"worker {number} {text}" for number, text in told if text), "")
+    for report in attempt.workers:
+        text = NOTICES.get(report.notice or "")
+        if attempt.outcome == AttemptOutcome.PREEMPTED and report.preempted:
+            text = NOTICES["preempted"]
+        if text and (attempt.state == AttemptState.RUNNING or report.preempted):
+            return f"worker {report.worker_id} {text}"
+    return ""
 
 
 def _observe_slice(

@@ -8,7 +8,7 @@ from tpuctl.jobs.services import replica_states, rollout
 from tpuctl.jobs.services.reconcile_service import reconcile_service
 from tpuctl.models.inference.serve_spec import ReplicaRange
 from tpuctl.models.inference.service_record import ReplicaState, ServiceState
-from tpuctl.models.job import JobState
+from tpuctl.models.job import AttemptOutcome, AttemptState, JobState, Phase, WorkerReport
 from unit.jobs.services.service_world import DRAIN_S, START_S, Proxy, World, spec_of
 
 READY, DRAINING = ReplicaState.READY, ReplicaState.DRAINING
@@ -47,6 +47,18 @@ def test_at_a_notice_a_replica_gets_no_requests_and_another_one_begins(notice):
     assert world.cancelled == [1]
     world.steps(5)
     assert [str(each.state) for each in world.record.replicas] == ["ENDED", "READY"]
+
+
+def test_an_engine_that_ends_at_the_notice_is_replaced_as_soon():
+    world = running_world(1)
+    world.is_slow = True
+    ended = WorkerReport(0, Phase.ENDED, preempted=True, notice="preempted")
+    world.change_attempt(1, state=AttemptState.ENDED, outcome=AttemptOutcome.PREEMPTED,
+                         workers=(ended,))  # fmt: skip
+    world.change(1, state=JobState.RECOVERING)
+    world.step()
+    assert [str(each.state) for each in world.record.replicas] == ["DRAINING", "WAITING"]
+    assert world.cancelled == [1]
 
 
 def test_after_a_loss_without_notice_its_job_finds_another_slice():

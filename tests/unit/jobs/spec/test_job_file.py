@@ -12,6 +12,7 @@ from tpuctl.jobs.spec.file_predict import predict_environment
 from tpuctl.jobs.spec.file_slice_options import MOST_SCRIPT
 from tpuctl.jobs.spec.job_file import load
 from tpuctl.models.inference.predict_spec import PredictSpec
+from tpuctl.models.inference.serve_spec import ReplicaRange
 from tpuctl.models.job import (
     Budget,
     Checkpoints,
@@ -515,3 +516,66 @@ def test_a_job_asks_for_digests(tmp_path):
     found = loaded(tmp_path, OK + "checkpoints: {dir: gs://b/runs, digest: sha256}\n")
     assert found.checkpoints == Checkpoints("gs://b/runs", 3, "sha256")
     assert "digest" in error(tmp_path, OK + "checkpoints: {dir: gs://b/runs, digest: md5}\n")
+
+
+SERVE = "name: chat\nresources: {accelerators: v5litepod-4}\n"
+ENGINE = SERVE + "serve: {command: engine, port: 8000"
+
+
+def test_a_service_has_its_engine_in_place_of_run(tmp_path):
+    spec = loaded(
+        tmp_path,
+        ENGINE + ", replicas: {min: 2, on_demand: 1}, checkpoint: gs://$BUCKET/c, "
+        "cache: gs://b/k}\n",
+    )
+    assert (spec.run, spec.serve.command, spec.serve.port) == ("engine", "engine", 8000)
+    assert (spec.serve.ready, spec.serve.hosts, spec.serve.drain_s) == ("/health", "single", 30.0)
+    assert spec.serve.replicas == ReplicaRange(min=2, max=2, on_demand=1)
+    assert (spec.serve.checkpoint, spec.cache) == ("gs://my-bucket/c", "gs://b/k")
+    assert (spec.restart.failure, spec.restart.preemption, spec.ray) == (3, True, None)
+
+
+def test_what_a_service_says_itself_is_kept(tmp_path):
+    more = "restart: {failure: 0}\nray: {version: 2.60.0}\n"
+    spec = loaded(tmp_path, ENGINE.replace("-4", "-16") + ", hosts: ray}\n" + more)
+    assert (spec.restart.failure, spec.ray.version) == (0, "2.60.0")
+    alone = loaded(tmp_path, ENGINE.replace("-4", "-16") + ", hosts: ray}\n")
+    assert alone.ray is not None
+    none = loaded(tmp_path, ENGINE + ", replicas: {min: 0}}\n")
+    assert (none.serve.replicas.min, none.serve.replicas.max) == (0, 1)
+
+
+def test_what_does_not_go_with_a_service_is_refused(tmp_path):
+    wrong = {
+        ENGINE + "}\nrun: a\n": "run (line 4) cannot be combined with serve",
+        ENGINE + "}\nteardown: never\n": "teardown (line 4) cannot be combined with serve",
+        ENGINE + "}\nbudget: {hours: 2}\n": "budget (line 4) cannot be combined with serve",
+        ENGINE + "}\ntimeouts: {run: 2h}\n":
+            "timeouts.run (line 4) cannot be combined with serve",
+        ENGINE + "}\ncheckpoints: {dir: gs://b/c}\n":
+            "checkpoints (line 4) cannot be combined with serve",
+        ENGINE + "}\nray: true\n": "ray (line 4) needs serve.hosts: ray",
+        ENGINE + ", cache: gs://b/k}\ncache: gs://b/k\n":
+            "serve.cache (line 3) is given as cache too",
+        ENGINE + "}\nenvs: {PORT: 80}\n": "envs.PORT (line 4) is set by tpuctl, to serve.port",
+        ENGINE.replace("-4", "-16") + "}\n": "resources.accelerators (line 2): v5litepod-16 has "
+            "4 workers, and serve.hosts is single",
+        ENGINE.replace("-4", "-4, num_slices: 2") + "}\n":
+            "resources.num_slices (line 2): a replica is one slice",
+        ENGINE + ", replicas: {min: 3, max: 2}}\n":
+            "serve.replicas (line 3): min is 3, and max is 2",
+        ENGINE + ", replicas: {on_demand: 2}}\n":
+            "serve.replicas (line 3): on_demand is 2, and max is 1",
+        ENGINE + ", ready: 70000}\n": "serve.ready (line 3) must be a string",
+        SERVE + "serve: {command: engine, port: 70000}\n":
+            "serve.port (line 3) must be at most 65535, not 70000",
+        SERVE + "serve: {command: engine}\n": "serve has no 'port'",
+        SERVE + "serve: true\n": "serve (line 3) must be a mapping",
+        ENGINE + ", ready: health}\n": "serve.ready (line 3): 'health' is not a path",
+    }  # fmt: skip
+    said = {}
+    for text in wrong:
+        with pytest.raises(UsageError) as caught:
+            loaded(tmp_path, text)
+        said[text] = str(caught.value)
+    assert {text: said[text] for text, start in wrong.items() if start not in said[text]} == {}
