@@ -111,12 +111,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 LONGEST = (
     "test_quickstart.py", "test_jax_templates.py", "test_training.py", "test_takeover.py",
     "test_digits.py", "test_gang.py", "test_jax.py", "test_attached.py", "test_job_signals.py",
-    "test_new_generation.py", "test_search.py", "test_service_life.py", "test_data_workers.py", "test_forgotten_slice.py",
+    "test_new_generation.py", "test_search.py", "test_data_workers.py", "test_forgotten_slice.py",
     "test_tpu_gcloud.py", "test_agent.py", "test_storage_durability.py", "test_no_leaks.py",
     "test_power_loss.py", "test_storage_gsutil.py", "test_local.py", "test_server.py",
     "test_root.py", "test_agent_container.py", "test_supervisor_troubles.py",
     "test_workers_gcloud_ssh.py", "test_supervisor.py", "test_recording.py", "test_node_cp.py",
-    "test_sweep.py", "test_node.py", "test_storage_gcloud.py",
+    "test_sweep.py", "test_node.py", "test_storage_gcloud.py", "test_service_life.py",
 )  # fmt: skip
 """The files that take 15 s and more, longest first: whole runs, and commands of a second a call."""
 
