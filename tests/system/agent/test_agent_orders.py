@@ -96,6 +96,22 @@ def test_a_program_that_goes_on_after_a_notice_can_be_stopped(worker):
     assert worker.until(closed=True)["signal"] == signal.SIGKILL
 
 
+def test_an_engine_goes_on_after_a_notice_and_has_its_drain_when_the_worker_goes(worker):
+    worker.begin(
+        "trap 'echo told; sleep 0.3; echo done; exit 0' TERM; echo up; "
+        "while :; do sleep 0.05; done",
+        drain_s=60.0,
+    )
+    worker.until_printed("up")
+    worker.server.preempted = True
+    worker.until(notice="preempted", phase="running")
+    assert b"told" not in worker.log()
+    os.kill(worker.status()["agent_pid"], signal.SIGTERM)
+    status = worker.until(closed=True)
+    assert (status["exit_status"], status["preempted"], status["terminated"]) == (0, True, True)
+    assert status["last_lines"][-2:] == ["told", "done"]
+
+
 def test_a_disk_that_takes_no_word_keeps_nobody_from_stopping(worker):
     worker.begin("exec sleep 100")
     (worker.directory / "stop").mkdir()  # nothing can be given that name any more

@@ -75,7 +75,7 @@ class AgentRun:
         self.log = JobLog(self.files, self.redaction)
         self.uploader = uploader.Uploader(self.objects, config["logs"], self.files)
         self.selector = Selector()
-        self.commands = RunCommands(directory)
+        self.commands = RunCommands(directory, config.get("drain_s"))
         self.step_file = step_progress.StepFile(directory, self.redaction)
         self.step_s = 0.0
         self.step_times: StepTimes | None = None

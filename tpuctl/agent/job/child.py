@@ -140,7 +140,7 @@ class Child:
         elif asked is not None and self.is_dumped(log, now, wants_dump=asked[1]):
             self.kill_at = now + asked[0]
             processes.signal_group(self.process.pid, signal.SIGTERM)
-        elif asked is None and self.commands.is_preempted and not self.is_warned:
+        elif asked is None and self.commands.must_warn() and not self.is_warned:
             self.is_warned = True
             processes.signal_group(self.process.pid, signal.SIGTERM)
         elif self.limit is not None and now >= self.limit:

@@ -115,6 +115,7 @@ def install_input(
         "cache": record.spec.cache,
         "progress": progress_patterns.expression_of(record.spec.progress),
         "run": record.spec.run,
+        "drain_s": record.spec.serve.drain_s if record.spec.serve else None,
         "env": program_environment(record, attempt, slot, backends.bucket),
         "library": library.ARCHIVE_NAME,
         "switch": switch,

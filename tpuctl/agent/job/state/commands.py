@@ -17,8 +17,10 @@ REFUSED = 3
 class RunCommands:
     """What one run is asked to do, by files of its directory and by signals."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, drain_s: float | None = None) -> None:
         self.directory = directory
+        self.drain_s = drain_s
+        """For how long an engine may finish its requests; None: the program is none."""
         self.is_terminated = False
         """Whether SIGTERM came: the worker shuts down."""
         self.is_told = False
@@ -34,9 +36,14 @@ class RunCommands:
         """Return the request to stop: its grace in seconds, and whether a dump comes first."""
         text = rundir.read_word(os.path.join(self.directory, "stop"))
         if not text:
-            return (GRACE_S, False) if self.is_terminated or self.is_told else None
+            grace_s = max(GRACE_S, self.drain_s or 0.0)
+            return (grace_s, False) if self.is_terminated or self.is_told else None
         words = text.split()
         return float(words[0]), "dump" in words[1:]
+
+    def must_warn(self) -> bool:
+        """Whether the program is to save now, by SIGTERM: an engine gets it after its drain."""
+        return self.is_preempted and self.drain_s is None
 
     def notice(self) -> str | None:
         """Return why the worker will be gone soon, as the status tells it while the run goes on."""
