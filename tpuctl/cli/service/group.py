@@ -34,6 +34,8 @@ def list_services(runtime: Runtime) -> None:
     views = job_notices.result_of(runtime, queries.list_services(runtime))
     runtime.remember("service", map(known_name, views))
     show_services(runtime.output, views, title=f"services of {runtime.context.name}")
+    records = [view.record for view in views]
+    job_notices.show_supervision(runtime, queries.check_supervised(runtime, records))
 
 
 @app.verb("describe")
@@ -51,6 +53,7 @@ def describe(runtime: Runtime, name: ServiceName) -> None:
         detail_view.print_details(runtime.output, service_view(view))
     else:
         runtime.output.fields(service_document(view))
+    job_notices.show_supervision(runtime, queries.check_supervised(runtime, [view.record]))
 
 
 app.verb_in("logs", "job.log:service_logs")
@@ -108,6 +111,7 @@ def update(
         job_notices.result_of(runtime, submit.wait_until_rolled_out(runtime, name, revision.number))
     view = job_notices.result_of(runtime, queries.load_service(runtime, name))
     show_services(runtime.output, [view])
+    job_notices.show_supervision(runtime, queries.check_other_owner(runtime, view.record))
 
 
 @app.verb("delete")
@@ -129,6 +133,7 @@ def delete(runtime: Runtime, name: ServiceName, yes: Yes = False, no_wait: NoWai
     runtime.confirm(f"Delete service {name} with {replicas}{price} in {place}?", yes=yes)
     runtime.on_interrupt[:] = [f"service {name} is being deleted; look with: tpuctl service list"]
     job_notices.result_of(runtime, deletion.delete_service(runtime, name))
+    job_notices.show_supervision(runtime, queries.check_other_owner(runtime, view.record))
     if not no_wait:
         job_notices.result_of(runtime, deletion.wait_until_deleted(runtime, name))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} service {name}")

@@ -88,6 +88,10 @@ def _warning(notice: events.JobNotice) -> str:
             names = ", ".join(job.job_id for job in jobs)
             command = supervisor_command({job.owner for job in jobs})
             return f"no supervisor looks after {names}; run: {command}"
+        case events.ServicesUnsupervised(services):
+            names = ", ".join(f"service/{each.name}" for each in services)
+            command = supervisor_command({each.owner for each in services})
+            return f"no supervisor looks after {names}; run: {command}"
         case events.OtherOwnerUnsupervised(job):
             told = f"{job.job_id} is {job.owner}'s, and no supervisor looks after it"
             return f"{told}; run: {supervisor_command({job.owner})}"

@@ -114,6 +114,12 @@ class ServiceChanged(NamedTuple):
     service: ServiceRecord
 
 
+class ServicesUnsupervised(NamedTuple):
+    """No supervisor looks after these services."""
+
+    services: tuple[ServiceRecord, ...]
+
+
 class CancelRequested(NamedTuple):
     """A job was asked to end; `was` is the state in which it had ended before."""
 
@@ -136,5 +142,5 @@ class SecretsHandedOver(NamedTuple):
 JobNotice = (
     Noted | Warned | JobChanged | Unsupervised | OtherOwnerUnsupervised | Submitting | Submitted
     | Reopened | CancelRequested | SupervisorRuns | SecretsHandedOver
-    | ServiceSubmitted | ServiceChanged
+    | ServiceSubmitted | ServiceChanged | ServicesUnsupervised
 )  # fmt: skip

@@ -1,15 +1,18 @@
 """What people ask about services: the list of them, and one with its replicas and proxies."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tpuctl.errors import DamagedStateError, NotFoundError, UsageError
 from tpuctl.jobs import client
+from tpuctl.jobs.leases import heartbeat, lease
 from tpuctl.jobs.leases.lease import service_lease_id
+from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.services import service_store
 from tpuctl.jobs.services.service_events import OVER_STATES
+from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.inference.service_record import (
     ProxyReport,
     Replica,
@@ -17,7 +20,7 @@ from tpuctl.models.inference.service_record import (
     ServiceRecord,
 )
 from tpuctl.models.job import JobRecord
-from tpuctl.operations.jobs.events import JobRuntime, Warned
+from tpuctl.operations.jobs.events import JobRuntime, ServicesUnsupervised, Warned
 from tpuctl.operations.slices import spending
 from tpuctl.store import Store
 
@@ -79,6 +82,32 @@ def load_service(runtime: JobRuntime, name: str) -> Generator[Warned, None, Serv
         yield Warned(str(error))
     reports = [each.report for each in service_store.load_reports(store, name)]
     return ServiceView(record, _jobs_of(store, record), reports, supervisor)
+
+
+def check_supervised(
+    runtime: JobRuntime, services: Iterable[ServiceRecord]
+) -> Iterator[ServicesUnsupervised]:
+    """Yield those of the services that no supervisor looks after, if there are any.
+
+    They are known on this machine from now on, for the line that other commands print.
+    """
+    ids = {service_lease_id(each.name): each for each in services}
+    if not ids:
+        return
+    home, context = runtime.home, runtime.context.name
+    open_jobs.add_jobs(home, context, *ids)
+    leases = lease.list_leases(runtime.store(), {})
+    here = supervisor_lock.host_id(home, context)
+    dead_host = None if supervisor_lock.is_locked(home, context) else here
+    unheld = heartbeat.unheld_leases(runtime.store(), leases, dead_host)
+    if alone := [ids[held.job_id] for held in unheld if held.job_id in ids]:
+        yield ServicesUnsupervised(tuple(alone))
+
+
+def check_other_owner(runtime: JobRuntime, record: ServiceRecord) -> Iterator[ServicesUnsupervised]:
+    """Yield a service of somebody else that nobody looks after: this machine leaves it alone."""
+    if record.owner != default_owner():
+        yield from check_supervised(runtime, [record])
 
 
 def choose_replicas(record: ServiceRecord, number: int | None) -> list[Replica]:
