@@ -133,6 +133,7 @@ def _revision_document(revision: Revision) -> dict[str, Any]:
         "ready": moment_of(revision.ready_s),
         "checkpoint": serve.checkpoint if serve else None,
         "usd_per_hour": usd_of(revision.usd_per_hour),
+        "same_engine_as": revision.same_engine_as,
         "failure": revision.failure,
     }
 
@@ -190,4 +191,6 @@ def _revision_row(revision: Revision) -> tuple[str, ...]:
     usd = revision.usd_per_hour
     price = "no list price" if usd is None else f"{Usd(usd)} USD/h each"
     state = f"given up: {revision.failure}" if revision.failure else ""
+    if revision.same_engine_as:
+        state = f"the engine of revision {revision.same_engine_as}"
     return str(revision.number), str(Moment(revision.created_s)), price, checkpoint, state

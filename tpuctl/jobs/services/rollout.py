@@ -5,7 +5,14 @@ from dataclasses import replace
 from tpuctl.jobs.services import replica_job
 from tpuctl.jobs.services.service_events import drain, running_replicas, with_service_event
 from tpuctl.jobs.services.service_observation import ServiceObservation
-from tpuctl.models.inference.service_record import Replica, ReplicaState, ServiceRecord
+from tpuctl.models.inference.serve_spec import ReplicaRange
+from tpuctl.models.inference.service_record import (
+    Replica,
+    ReplicaState,
+    Revision,
+    ServiceRecord,
+)
+from tpuctl.models.job import JobSpec
 
 MOST_FAILURES = 5
 """So many replicas in a row may fail; then no other one is begun before an update."""
@@ -58,14 +65,36 @@ def drain_all(record: ServiceRecord, why: str, now_s: float) -> ServiceRecord:
 
 
 def old_replicas(record: ServiceRecord) -> list[Replica]:
-    """The running replicas of other revisions than the wanted one."""
-    wanted = record.revision.number
-    return running_replicas(record, lambda each: each.revision != wanted)
+    """The running replicas whose engine is another one than the wanted revision's."""
+    return running_replicas(record, lambda each: not _is_current(record, each))
 
 
 def _current(record: ServiceRecord) -> list[Replica]:
-    wanted = record.revision.number
-    return running_replicas(record, lambda each: each.revision == wanted)
+    return running_replicas(record, lambda each: _is_current(record, each))
+
+
+def _is_current(record: ServiceRecord, replica: Replica) -> bool:
+    return record.revision_of(replica).engine == record.revision.engine
+
+
+def with_engine_of(revision: Revision, before: Revision) -> Revision:
+    """The revision, which shares the engine of the one before it if only its limits are others."""
+    is_same = (
+        not before.failure
+        and before.workdir_sha256 == revision.workdir_sha256
+        and _engine_spec(before.spec) == _engine_spec(revision.spec)
+    )
+    if not is_same:
+        return revision
+    return replace(revision, same_engine_as=before.engine, ready_s=before.ready_s)
+
+
+def _engine_spec(spec: JobSpec) -> JobSpec:
+    """What of a job file a replica that runs has: not how many there are, nor for how long."""
+    if spec.serve is None:
+        return spec
+    serve = replace(spec.serve, replicas=ReplicaRange(), drain_s=0.0, start_s=0.0)
+    return replace(spec, serve=serve, workdir=None)
 
 
 def _is_ready(replica: Replica) -> bool:
@@ -128,17 +157,35 @@ def _drain_old(record: ServiceRecord, now_s: float) -> ServiceRecord:
 
 
 def _drain_surplus(record: ServiceRecord, now_s: float) -> ServiceRecord:
-    """More replicas of the wanted revision than are wanted: some go, the on-demand ones last."""
+    """More replicas of the wanted revision than are wanted: some go.
+
+    First those that are not READY, then those of the kind of which there are enough, the newest
+    first. One more may stay while it is the other kind's turn to get READY.
+    """
     wanted, floor = record.wanted_replicas, _floor(record)
-    while len(current := _current(record)) > wanted:
-        on_demand = sum(each.on_demand for each in current)
+    while len(current := _current(record)) > wanted + _is_exchanging(current, floor):
+        is_over_floor = _on_demand_count(current) > floor
 
-        def order(replica: Replica, on_demand: int = on_demand) -> tuple[bool, bool, int]:
-            is_kept = replica.on_demand and on_demand <= floor
-            return (not _is_ready(replica), not is_kept, replica.number)
+        def order(replica: Replica, is_over_floor: bool = is_over_floor) -> tuple[bool, bool, int]:  # noqa: FBT001
+            return (not _is_ready(replica), replica.on_demand == is_over_floor, replica.number)
 
-        record = drain(record, max(current, key=order), f"{wanted} replicas do", now_s)
+        record = drain(record, max(current, key=order), f"{_count_text(wanted)}", now_s)
     return record
+
+
+def _is_exchanging(current: list[Replica], floor: int) -> bool:
+    """Whether a replica is awaited so that one of the other kind, spot or on-demand, may go."""
+    ready = [each for each in current if _is_ready(each)]
+    is_wrong = _on_demand_count(current) > floor or _on_demand_count(ready) < floor
+    return is_wrong and len(ready) < len(current)
+
+
+def _on_demand_count(replicas: list[Replica]) -> int:
+    return sum(each.on_demand for each in replicas)
+
+
+def _count_text(wanted: int) -> str:
+    return "1 replica is enough" if wanted == 1 else f"{wanted} replicas are enough"
 
 
 def _begin_missing(record: ServiceRecord, now_s: float) -> ServiceRecord:
@@ -158,8 +205,10 @@ def _missing(record: ServiceRecord) -> int:
     leaving = [
         each
         for each in record.replicas
-        if each.state == ReplicaState.DRAINING and each.revision != record.revision.number
+        if each.state == ReplicaState.DRAINING and not _is_current(record, each)
     ]
+    if not old and missing == 0 and all(map(_is_ready, current)):
+        missing = int(_on_demand_count(current) != _floor(record))  # the other kind takes a place
     if old or leaving:
         missing = min(missing, wanted + 1 - len(current) - len(old) - len(leaving))
     is_unproved = record.revision.ready_s is None and len(record.revisions) > 1
@@ -177,7 +226,7 @@ def _floor(record: ServiceRecord) -> int:
 
 
 def _begin(record: ServiceRecord, now_s: float) -> ServiceRecord:
-    on_demand = sum(each.on_demand for each in _current(record)) < _floor(record)
+    on_demand = _on_demand_count(_current(record)) < _floor(record)
     number, revision = record.next_number, record.revision.number
     replica = Replica(
         number=number,

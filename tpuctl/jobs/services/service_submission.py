@@ -9,7 +9,7 @@ from tpuctl.errors import PreconditionError
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.services import replica_job, service_store
+from tpuctl.jobs.services import replica_job, rollout, service_store
 from tpuctl.jobs.services.service_events import with_service_event
 from tpuctl.jobs.submit import job_submission, workdir_archive
 from tpuctl.jobs.submit.job_submission import Submitter
@@ -93,7 +93,8 @@ def update_service(
                 f"service {name!r} was updated by somebody else",
                 hint=f"look, then update it again: tpuctl service describe {name}",
             )
-        revisions = (*record.revisions, revision)
+        added = rollout.with_engine_of(revision, record.revisions[-1])
+        revisions = (*record.revisions, added)
         updated = replace(record, revisions=revisions, host_id=host_id, failures=0)
         return with_service_event(updated, f"revision {revision.number} is submitted", now_s)
 

@@ -85,6 +85,13 @@ class Revision:
     """When its first replica was READY."""
     failure: str = ""
     """Why its rollout was given up; empty: it was not."""
+    same_engine_as: int | None = None
+    """The earlier revision whose replicas are as good: only limits and times are others."""
+
+    @property
+    def engine(self) -> int:
+        """The number of the first revision with this engine."""
+        return self.same_engine_as or self.number
 
 
 class ServiceState(StrEnum):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from tpuctl.jobs.services import rollout
 from tpuctl.jobs.services.reconcile_service import reconcile_service
 from tpuctl.jobs.services.service_events import RUNNING_STATES
 from tpuctl.jobs.services.service_observation import (
@@ -164,7 +165,9 @@ class World:
 
     def update(self, spec: JobSpec) -> None:
         number = self.record.revisions[-1].number + 1
-        revisions = (*self.record.revisions, Revision(number, spec, self.now_s))
+        newest = self.record.revisions[-1]
+        added = rollout.with_engine_of(Revision(number, spec, self.now_s), newest)
+        revisions = (*self.record.revisions, added)
         self.record = replace(self.record, revisions=revisions, failures=0)
 
     def delete(self) -> None:

@@ -1,5 +1,7 @@
 """Random histories of one service: what must hold in each of them, whatever happens."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,8 +10,8 @@ from tpuctl.models.inference.service_record import ReplicaState, ServiceState
 from unit.jobs.services.service_world import DRAIN_S, Proxy, World, spec_of
 
 LEAST, MOST = 2, 4
-CALM = ["nothing", "update", "requests come", "requests go", "proxies write", "a proxy comes",
-        "time passes"]  # fmt: skip
+CALM = ["nothing", "update", "other limits", "requests come", "requests go", "proxies write",
+        "a proxy comes", "time passes"]  # fmt: skip
 TROUBLES = ["notice", "preempt", "fail", "cancel", "broken update", "unready", "slow", "fast"]
 
 
@@ -22,6 +24,11 @@ def happen(world: World, fate: str, choice: int) -> None:  # noqa: C901, PLR0912
             if fate != "update":
                 world.broken.add(world.record.revisions[-1].number + 1)
             world.update(spec_of(world.limits, f"serve {world.now_s}"))
+        case "other limits":
+            newest = world.record.revisions[-1].spec
+            limits = ReplicaRange(LEAST, MOST - choice % 2, on_demand=choice % 3, in_flight=2.0,
+                                  idle_s=60.0)  # fmt: skip
+            world.update(replace(newest, serve=replace(newest.serve, replicas=limits)))
         case "requests come" if world.proxies and chosen is not None:
             proxy = world.proxies[choice % len(world.proxies)]
             if chosen.state == ReplicaState.READY:
@@ -110,8 +117,10 @@ def test_without_troubles_enough_replicas_are_always_ready(fates, on_demand):
     world.proxies = []
     world.steps(250)
     assert world.record.state == ServiceState.READY
-    assert {each.revision for each in world.running} == {world.record.revisions[-1].number}
-    assert sum(each.on_demand for each in world.running) == min(on_demand, LEAST)
+    newest = world.record.revisions[-1]
+    assert {world.record.revision_of(each).engine for each in world.running} == {newest.engine}
+    floor = world.record.revision.spec.serve.replicas.on_demand
+    assert sum(each.on_demand for each in world.running) == min(floor, LEAST)
 
 
 @given(st.lists(FATES, max_size=30), st.integers(0, 2))

@@ -271,6 +271,42 @@ def test_the_on_demand_replica_goes_last():
     assert [(each.number, each.on_demand) for each in world.running] == [(1, True)]
 
 
+def test_other_limits_replace_no_engine():
+    world = running_world(2)
+    world.update(spec_of(ReplicaRange(3, 5)))
+    world.steps(6)
+    assert [each.revision for each in world.replicas(READY)] == [1, 1, 2]
+    assert world.record.state == ServiceState.READY
+    world.update(spec_of(ReplicaRange(3, 5), "another"))
+    world.steps(60)
+    assert {each.revision for each in world.replicas(READY)} == {3}
+    assert world.record.revisions[-1].same_engine_as is None
+
+
+def test_the_limits_of_a_revision_that_was_given_up_are_tried_as_a_new_one():
+    world = running_world(1)
+    world.broken = {2, 3}
+    world.update(spec_of(world.limits, "exit 1"))
+    world.steps(10)
+    world.update(spec_of(ReplicaRange(1, 2), "exit 1"))
+    world.steps(10)
+    assert [bool(each.failure) for each in world.record.revisions] == [False, True, True]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0), (2, 1), (0, 2)])
+def test_another_on_demand_floor_changes_one_replica_after_the_other(before, after):
+    world = running_world(2, on_demand=before)
+    world.update(spec_of(ReplicaRange(2, 2, on_demand=after)))
+    for _ in range(40):
+        world.step()
+        assert world.ready_count >= 2
+        assert len(world.running) <= 3
+    assert sum(each.on_demand for each in world.replicas(READY)) == after
+    number = world.record.next_number
+    world.steps(40)
+    assert world.record.next_number == number
+
+
 def test_where_all_are_on_demand_none_is_called_so():
     world = World(spec=spec_of(ReplicaRange(2, 2, on_demand=1), spot=False), limits=ReplicaRange(2))
     world.steps(5)
