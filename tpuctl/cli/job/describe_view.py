@@ -51,6 +51,7 @@ def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
     job = found.job
     yield "why", current_status(job, found.now_s)
     yield "supervisor", _supervisor(found)
+    yield "service", _service(job)
     yield "submitted", f"{_ago(found, job.submitted_s)} by {job.owner}"
     yield "ended", _ago(found, job.ended_s) if job.ended_s else ""
     yield "slice", _slice(job)
@@ -74,6 +75,13 @@ def _supervisor(found: JobDetails) -> str:
         running = f", since {Moment(since)}" if since is not None else ""
         return f"{found.supervisor.host or found.supervisor.holder}{running}"
     return "" if found.job.is_settled else f"nobody: run: {supervisor_command({found.job.owner})}"
+
+
+def _service(job: JobRecord) -> str:
+    replica = job.replica
+    if replica is None:
+        return ""
+    return f"replica {replica.number} of {replica.service}, revision {replica.revision}"
 
 
 def _slice(job: JobRecord) -> str:

@@ -155,6 +155,8 @@ def job_document(found: JobDetails, wrong: Sequence[Finding]) -> dict[str, Any]:
         "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
         "findings": [values_of(each, FINDING) for each in wrong],
         "goodput": goodput_document(found.goodput),
+        "service": job.replica.service if job.replica else None,
+        "replica": job.replica.number if job.replica else None,
     }
 
 

@@ -102,11 +102,8 @@ def update(
         runtime.output.note(f"{what}: {before} -> {after}")
     runtime.output.note(submit.price_text(revision, planned.draft.job.zones))
     job_notices.add_service_note(runtime, name)
-    job_notices.result_of(runtime, submit.update_service(runtime, planned))
-    runtime.output.note(
-        f"revision {revision.number} of service {name} is submitted: "
-        "it is rolled out one replica at a time"
-    )
+    record = job_notices.result_of(runtime, submit.update_service(runtime, planned))
+    runtime.output.note(submit.rollout_text(record, revision.number))
     if not no_wait:
         job_notices.result_of(runtime, submit.wait_until_rolled_out(runtime, name, revision.number))
     view = job_notices.result_of(runtime, queries.load_service(runtime, name))

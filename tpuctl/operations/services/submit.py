@@ -218,6 +218,15 @@ def rollout_error(record: ServiceRecord, number: int) -> JobFailedError | None:
     return None
 
 
+def rollout_text(record: ServiceRecord, number: int) -> str:
+    """What becomes of a service's replicas by a revision."""
+    added = next(each for each in record.revisions if each.number == number)
+    how = "it is rolled out one replica at a time"
+    if added.same_engine_as is not None:
+        how = "its engine is the same, no replica is replaced for it"
+    return f"revision {number} of service {record.name} is submitted: {how}"
+
+
 def price_text(revision: Revision, zones: tuple[str, ...]) -> str:
     """What the replicas of a revision cost, the least and the most of them."""
     spec = revision.spec

@@ -29,6 +29,8 @@ KEYS = [
     "cancel_requested", "zones", "provisioning", "slices", "first_worker", "workers", "switch",
     "slice_hours", "price_as_of", "budget", "secrets", "logs", "stacks", "events", "findings",
     "goodput",
+    "service",
+    "replica",
 ]  # fmt: skip
 ATTEMPT_KEYS = [
     "number", "node", "outcome", "resume_step", "last_step", "reason", "state", "zone", "nodes",

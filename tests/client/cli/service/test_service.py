@@ -99,6 +99,14 @@ def test_describe_has_replicas_revisions_and_proxies(tpuctl, chat):
     assert "3 in flight, 1 queued" in text
 
 
+def test_the_job_of_a_replica_names_its_service(tpuctl, chat):
+    found = tpuctl("job", "describe", "chat-aaaaaa", "-o", "json").json
+    assert (found["service"], found["replica"]) == ("chat", 1)
+    assert "replica 1 of chat, revision 1" in tpuctl("job", "describe", "chat-aaaaaa").out
+    warned = tpuctl("service", "describe", "chat").err
+    assert "warning: no supervisor looks after service/chat" in warned
+
+
 def test_a_service_that_is_not_there_is_not_found(tpuctl, cloud):
     for argv in (["describe"], ["logs"], ["update", "--checkpoint", "x"], ["delete", "--yes"]):
         result = tpuctl("service", argv[0], "nope", *argv[1:])
