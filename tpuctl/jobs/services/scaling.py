@@ -35,7 +35,12 @@ def scale(record: ServiceRecord, seen: ServiceObservation) -> ServiceRecord:
 def _scale_down(
     record: ServiceRecord, needed: int, limits: ReplicaRange, now_s: float
 ) -> ServiceRecord:
-    """Fewer replicas do: they are wanted once that was so for `idle_s`."""
+    """Fewer replicas do: they are wanted once that was so for `idle_s`.
+
+    The time before a revision is READY for the first time does not count: it must be seen to work.
+    """
+    if record.revision.ready_s is None:
+        return replace(record, fewer_since_s=None, fewer_replicas=0)
     since_s = record.fewer_since_s
     if since_s is None or since_s > now_s:
         return replace(record, fewer_since_s=now_s, fewer_replicas=needed)

@@ -243,6 +243,18 @@ def test_a_service_goes_to_zero_and_comes_back():
     assert world.ready_count == 2
 
 
+def test_a_service_that_may_have_none_is_seen_to_work_first():
+    world = World(ReplicaRange(min=0, max=2, idle_s=30.0))
+    world.stuck = {1}
+    world.steps(100)
+    assert world.record.wanted_replicas == 1
+    world.ready[world.record.replicas[0].job_id] = True
+    world.steps(25)
+    assert world.ready_count == 1
+    world.steps(20)
+    assert world.record.state == ServiceState.IDLE
+
+
 def test_a_negative_count_of_a_proxy_hides_no_other_request():
     world = running_world(1, max=3, in_flight=1.0)
     world.proxies = [Proxy({"1": -5}), Proxy({"1": 2})]
