@@ -1,5 +1,6 @@
 """A service's replicas as jobs in memory, with proxies and a clock in the test's hand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tpuctl.jobs.services import rollout
@@ -104,6 +105,12 @@ class World:
 
     def steps(self, count: int = 1) -> None:
         for _ in range(count):
+            self.step()
+
+    def steps_until(self, is_so: Callable[[], bool], most: int) -> None:
+        for _ in range(most):
+            if is_so():
+                return
             self.step()
 
     def step(self) -> None:

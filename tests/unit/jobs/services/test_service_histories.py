@@ -84,6 +84,14 @@ class Watched(World):
             assert not any(proxy.in_flight.get(str(number)) for proxy in self.proxies)
 
 
+def is_at_rest(world: World) -> bool:
+    """As few replicas as may be are READY, of the right kinds, and no other one is left."""
+    floor = world.record.revision.spec.serve.replicas.on_demand
+    kinds = sum(each.on_demand for each in world.running)
+    is_whole = len(world.running) == world.ready_count == LEAST and kinds == min(floor, LEAST)
+    return is_whole and not world.replicas(ReplicaState.DRAINING)
+
+
 FATES = st.tuples(st.sampled_from(CALM + TROUBLES), st.integers(0, 7), st.integers(1, 4))
 CALM_FATES = st.tuples(st.sampled_from(CALM), st.integers(0, 7), st.integers(1, 4))
 
@@ -115,7 +123,8 @@ def test_without_troubles_enough_replicas_are_always_ready(fates, on_demand):
             world.step()
             assert world.ready_count >= LEAST
     world.proxies = []
-    world.steps(250)
+    world.steps_until(lambda: is_at_rest(world), 250)
+    world.steps(10)
     assert world.record.state == ServiceState.READY
     newest = world.record.revisions[-1]
     assert {world.record.revision_of(each).engine for each in world.running} == {newest.engine}
@@ -133,6 +142,7 @@ def test_when_the_troubles_are_over_it_serves_again(fates, on_demand):
     for job_id in world.ready:
         world.ready[job_id] = True
     world.update(spec_of(world.limits, "serve at last"))
-    world.steps(500)
+    world.steps_until(lambda: is_at_rest(world), 500)
+    world.steps(10)
     assert (world.record.state, len(world.running)) == (ServiceState.READY, LEAST)
     assert sum(each.on_demand for each in world.running) == min(on_demand, LEAST)
