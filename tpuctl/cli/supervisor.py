@@ -99,7 +99,7 @@ def stop(runtime: Runtime) -> None:
 
     Its jobs and services go on without it. The command lists them, with their cost.
     """
-    from tpuctl.operations.jobs import local_supervisor
+    from tpuctl.operations.jobs import local_supervisor, queries
     from tpuctl.operations.slices import spending
 
     found = local_supervisor.find_supervisor(runtime, runtime.known_context_name)
@@ -114,7 +114,7 @@ def stop(runtime: Runtime) -> None:
         price = f" at {Usd(usd)} USD/h" if usd is not None else ""
         runtime.output.note(
             f"job {job.job_id} is {job.state} and goes on{price}; "
-            f"end it with: tpuctl job cancel {job.job_id}"
+            f"end it with: {queries.end_command(job)}"
         )
     for name in found.services:
         runtime.output.note(

@@ -132,6 +132,8 @@ def error_of(found: JobRecord) -> TpuctlError | None:
         return None
     if found.state == JobState.CANCELLED:
         again = f"to start it again: tpuctl job retry {found.job_id}"
+        if found.replica is not None:
+            again = f"run: tpuctl service describe {found.replica.service}"
         return JobFailedError(f"job {found.job_id!r} was cancelled", hint=again)
     last = found.attempt
     ended_it = last is not None and last.number == found.ended_by_attempt

@@ -140,7 +140,7 @@ def _continues_text(job: JobRecord) -> str:
     price = f" at {Usd(usd)} USD/h{when}" if usd is not None else ""
     if job.is_ended:
         return f"job {job.job_id} is {job.state}; the teardown of its slice goes on{price}"
-    return f"job {job.job_id} goes on{price}; end it with: tpuctl job cancel {job.job_id}"
+    return f"job {job.job_id} goes on{price}; end it with: {queries.end_command(job)}"
 
 
 def _price_text(job: JobRecord) -> str:

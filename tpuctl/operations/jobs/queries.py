@@ -119,6 +119,13 @@ def load_details(runtime: JobRuntime, name: str) -> Generator[Warned, None, JobD
     return JobDetails(job, runtime.now(), supervisor, bucket, stacks)
 
 
+def end_command(job: JobRecord) -> str:
+    """The command that ends a job for good: another one takes the place of a replica."""
+    if job.replica is not None:
+        return f"tpuctl service delete {job.replica.service}"
+    return f"tpuctl job cancel {job.job_id}"
+
+
 def require_success(job: JobRecord) -> None:
     """Raises the error that an ended job stands for, unless it succeeded."""
     if error := client.error_of(job):
