@@ -180,6 +180,17 @@ def test_every_command_says_that_nobody_looks_after_it(tpuctl, chat, cloud):
         open_jobs.remove_file(cloud.home, "local")
 
 
+def test_what_it_needs_is_not_removed_by_mistake(tpuctl, chat, store):
+    keys = ("tpuctl/services/chat", "tpuctl/leases/service/chat",
+            "tpuctl/service-files/chat/proxies/p1")  # fmt: skip
+    for key, what in zip(keys, ("record", "record", "files"), strict=True):
+        result = tpuctl("data", "rm", f"gs://local-bucket/{key}")
+        assert (result.code, f"among them the {what} of service chat (READY)" in result.err) == (
+            80, True
+        )  # fmt: skip
+    assert service_store.generation(store, "chat") is not None
+
+
 def test_the_slices_of_its_replicas_are_in_use(tpuctl, chat, store):
     argv = ("-t", "v5litepod-4", "--spot", "--labels", "tpuctl-job=chat-aaaaaa")
     assert tpuctl("qr", "create", "chat-aaaaaa-a1", *argv).code == 0
