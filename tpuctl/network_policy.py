@@ -55,6 +55,15 @@ COPY_TRIES = 3            # of an object whose bytes were damaged, or whose part
 
 TOKEN_TIMEOUT_S, TOKEN_TRIES = 20.0, 3
 
+PROXY_CONNECT_S = 5.0           # a connection to a replica of a service
+PROXY_SILENCE_S = 600.0         # a replica, before the first byte of an answer and between two
+PROXY_CLIENT_SILENCE_S = 60.0   # a client, in the middle of a request
+PROXY_QUEUE_S = 30.0            # a request, until a replica takes it
+PROXY_TRIES = 3                 # of one request, each on another replica
+PROXY_IDLE_CONNECTION_S = 1.5   # a connection that is used again: engines close theirs after 2 s
+PROXY_PROBE_S, PROXY_PROBE_PAUSE_S = 2.0, 1.0
+PROXY_DRAIN_S = 30.0            # requests in flight, when the proxy ends
+
 SSH_LOGIN_S = 15.0
 SSH_KEEPALIVE_S, SSH_KEEPALIVE_COUNT = 5, 4
 SSH_KEYS_S, SSH_KEYS_PAUSE_S = 30.0, 1.0

@@ -44,6 +44,7 @@ COMMANDS = {
     "supervisor": ("supervisor:app", "Look after the jobs of a context."),
     "run": ("job.submit:run", "Submit a job, follow it, tear its slice down."),
     "predict": ("job.predict:predict", "Predict files of a bucket, each row once."),
+    "serve": ("serve:serve", "One address in front of the replicas of a service."),
     "top": ("top.top:top", "Watch jobs and nodes: chips, hosts, steps, logs, money."),
     "dashboard": (
         "dashboard.dashboard:dashboard",

@@ -136,15 +136,17 @@ def warn_of_skipped_owners(runtime: Runtime, accepts: Sequence[str]) -> None:
         )
 
 
-def run_until_signal(runtime: Runtime, supervising: Awaitable[None]) -> None:
-    """Run a supervisor to its end; on a signal stop it in order, within 3 seconds.
+def run_until_signal(
+    runtime: Runtime, supervising: Awaitable[None], *, stop_s: float = EXIT_TIMEOUT_S
+) -> None:
+    """Run a supervisor to its end; on a signal stop it in order, within `stop_s` seconds.
 
     A second signal ends the process at once, after the same words. Raises KeyboardInterrupt.
     """
     heard: list[signal.Signals] = []
     before = {number: signal.getsignal(number) for number in END_SIGNALS}
     try:
-        asyncio.run(_supervise_until_signal(runtime, supervising, heard))
+        asyncio.run(_supervise_until_signal(runtime, supervising, heard, stop_s))
     except asyncio.CancelledError:
         raise END_SIGNALS[heard[0]][1] from None
     finally:
@@ -153,7 +155,10 @@ def run_until_signal(runtime: Runtime, supervising: Awaitable[None]) -> None:
 
 
 async def _supervise_until_signal(
-    runtime: Runtime, supervising: Awaitable[None], heard: list[signal.Signals]
+    runtime: Runtime,
+    supervising: Awaitable[None],
+    heard: list[signal.Signals],
+    stop_s: float,
 ) -> None:
     """Run the supervisor until a signal; exit by force when stopping takes too long."""
     loop = asyncio.get_running_loop()
@@ -165,7 +170,7 @@ async def _supervise_until_signal(
         if heard:
             _exit_now(runtime, code)
         heard.append(number)
-        loop.call_later(EXIT_TIMEOUT_S, _exit_now, runtime, code)
+        loop.call_later(stop_s, _exit_now, runtime, code)
         main.cancel()
 
     use_daemon_threads()

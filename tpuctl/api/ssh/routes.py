@@ -41,12 +41,18 @@ class AddressRoute:
 def route_to(access: Access, node: Node, known: Mapping[int, WorkerIdentity]) -> Route:
     """The route to a node's workers, whose identities are `known`; raises UsageError."""
     dialer = dialers.parse_dialer(access.dialer)
-    if dialer.kind == dialers.JUMP:
-        from tpuctl.api.ssh.jump import JumpHost
-
-        return JumpHost(dialer, access.known_jump_hosts)
     if dialer.kind == dialers.IAP:
         from tpuctl.api.ssh.iap import google_relay  # aiohttp takes its time to load
 
         return google_relay(access.context, node, known)
+    return shared_route(access)
+
+
+def shared_route(access: Access) -> Route:
+    """The route to workers of any nodes, for every dialer but IAP; raises UsageError."""
+    dialer = dialers.parse_dialer(access.dialer)
+    if dialer.kind == dialers.JUMP:
+        from tpuctl.api.ssh.jump import JumpHost
+
+        return JumpHost(dialer, access.known_jump_hosts)
     return AddressRoute(dialer)

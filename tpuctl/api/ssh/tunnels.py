@@ -62,6 +62,15 @@ class WorkerTunnels:
         """The number of the worker whose ports these are."""
         return self._shell.worker_id
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended."""
+        return bool(self._shell.connection.is_closed())
+
+    def close(self) -> None:
+        """End the connection, and every tunnel with it."""
+        self._shell.close()
+
     async def dial(self, port: int) -> TunnelStream:
         """A connection to a port of the worker.
 

@@ -1,4 +1,4 @@
-"""Gauges in the text format that Prometheus reads.
+"""Metrics in the text format that Prometheus reads.
 
 The format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format; names
 and units: https://prometheus.io/docs/practices/naming/.
@@ -12,11 +12,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Gauge(NamedTuple):
-    """A metric's name, what a value is multiplied with, and what it tells."""
+    """A metric's name, what a value is multiplied with, what it tells, and its type."""
 
     name: str
     scale: float
     text: str
+    kind: str = "gauge"
+    """`gauge`, `counter` or `histogram`."""
 
 
 class GaugeValue(NamedTuple):
@@ -91,6 +93,28 @@ JOB_GAUGES = (
     Gauge("tpuctl_supervisor_up", 1, "1 while the supervisor runs."),
 )
 GAUGES = {gauge.name: gauge for gauge in (*SAMPLED.values(), PROGRAM_VALUE, *JOB_GAUGES)}
+_P = "tpuctl_proxy_"
+PROXY_METRICS = {
+    each.name: each
+    for each in (
+        Gauge(f"{_P}up", 1, "1 while the proxy runs."),
+        Gauge(f"{_P}queued", 1, "Requests that wait for a replica."),
+        Gauge(f"{_P}in_flight", 1, "Requests that a replica has from this proxy."),
+        Gauge(f"{_P}routed", 1, "1 while a replica gets new requests."),
+        Gauge(
+            f"{_P}requests_total", 1, "Requests by replica and status; 499: the client left; "
+            "0: the replica broke off in the middle of its answer.", "counter",
+        ),
+        Gauge(
+            f"{_P}retries_total", 1,
+            "Requests that went to another replica after this one.", "counter",
+        ),
+        Gauge(f"{_P}removals_total", 1, "How often a replica failed too often.", "counter"),
+        Gauge(f"{_P}first_byte_seconds", 1, "Time until an answer began.", "histogram"),
+        Gauge(f"{_P}request_seconds", 1, "Time until an answer was complete.", "histogram"),
+    )
+}  # fmt: skip
+"""What the proxy of a service counts."""
 
 
 def sampled_values(labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[GaugeValue]:
@@ -105,13 +129,20 @@ def sampled_values(labels: Mapping[str, str], values: Mapping[str, float]) -> It
             yield GaugeValue(PROGRAM_VALUE.name, {**labels, "key": key}, value)
 
 
-def exposition(values: Iterable[GaugeValue]) -> str:
-    """The text of a page of metrics: the values of each gauge together, in the order of names."""
+def exposition(
+    values: Iterable[tuple[str, Mapping[str, str], float]], metrics: Mapping[str, Gauge] = GAUGES
+) -> str:
+    """The text of a page of metrics: the values of each one together, in the order of names.
+
+    A value of a histogram has the name of its metric and `_bucket`, `_sum` or `_count`.
+    """
     lines: dict[str, list[str]] = {}
     for name, labels, value in values:
-        lines.setdefault(name, []).append(f"{name}{_labels(labels)} {_number(value)}\n")
+        metric = name if name in metrics else name.rpartition("_")[0]
+        lines.setdefault(metric, []).append(f"{name}{_labels(labels)} {_number(value)}\n")
     return "".join(
-        f"# HELP {name} {GAUGES[name].text}\n# TYPE {name} gauge\n{''.join(lines[name])}"
+        f"# HELP {name} {metrics[name].text}\n"
+        f"# TYPE {name} {metrics[name].kind}\n{''.join(lines[name])}"
         for name in sorted(lines)
     )
 

@@ -42,14 +42,16 @@ async def supervise_with_metrics(
 
 
 @contextlib.asynccontextmanager
-async def serve_page(port: int, text: Callable[[], str]) -> AsyncIterator[int]:
+async def serve_page(
+    port: int, text: Callable[[], str], free_port_command: str = "tpuctl supervisor run --metrics 0"
+) -> AsyncIterator[int]:
     """Serve a text at /metrics of a port of 127.0.0.1, to programs of this machine alone.
 
-    Yields the port. Raises LocalIOError when it cannot be had.
+    Yields the port. Raises LocalIOError when it cannot be had, with that command as the hint.
     """
     from aiohttp import web
 
-    listening = local_page.listen(port, "tpuctl supervisor run --metrics 0")
+    listening = local_page.listen(port, free_port_command)
     given = listening.getsockname()[1]
 
     async def answer(_request: web.Request) -> web.Response:

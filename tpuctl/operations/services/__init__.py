@@ -1,1 +1,1 @@
-"""What a command decides about services: create, list, describe, update, delete."""
+"""What a command decides about services: create, list, describe, update, delete, and their proxy."""

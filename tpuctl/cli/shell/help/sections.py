@@ -7,7 +7,7 @@ Sections = Mapping[str, str]
 ROOT: Sections = {
     "Start here": "quickstart context catalog help",
     "Slices": "node queued-resource",
-    "Programs and data": "run predict job service data checkpoint supervisor",
+    "Programs and data": "run predict serve job service data checkpoint supervisor",
     "See": "top dashboard explain history sweep",
     "Offline": "local record",
 }

@@ -1,0 +1,125 @@
+"""`tpuctl serve NAME`: one address in front of the replicas of a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, run_until_signal
+from tpuctl.models.duration import parse_duration
+from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_SILENCE_S
+
+if TYPE_CHECKING:
+    from tpuctl.operations.services.proxy_listening import ListenAddress
+    from tpuctl.operations.services.proxying import ProxyDoor
+
+METRICS_PORT = "tpuctl serve NAME --metrics 0"
+
+
+def serve(
+    runtime: Runtime,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service.")],
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="HOST:PORT, or a PORT of 127.0.0.1; 0: a free one. Beyond this machine a token "
+            "is needed.",
+        ),
+    ] = "127.0.0.1:8000",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The token that requests need (Authorization: Bearer); TPUCTL_SERVE_TOKEN "
+            "without it.",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Encrypt with this certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The key of the certificate (PEM).")
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
+        ),
+    ] = None,
+    silence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=lambda text: parse_duration(text) if text else None,
+            help="How long a replica may send nothing, before and in its answer [10m].",
+        ),
+    ] = None,
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Requests that a replica has at a time; more wait in a queue."
+        ),
+    ] = None,
+) -> None:
+    """Send requests that come to one address to the replicas of a service, until Ctrl-C.
+
+    Each goes to the replica with the fewest in flight among those that are ready. Answers stream
+    as they come; WebSockets too. It may run several times for one service.
+    """
+    from tpuctl.operations.services import proxy_listening, proxying
+
+    address = proxy_listening.parse_listen_address(listen)
+    token = _token(runtime, token_file)
+    proxy_listening.require_token(address, token)
+    tls = proxy_listening.tls_context(tls_cert, tls_key)
+    record = proxying.load_service(runtime.store(), name)
+    limits = proxying.make_limits(silence or PROXY_SILENCE_S, max_in_flight)
+    listening, given = proxy_listening.listen(address)
+    door = proxying.ProxyDoor(listening, token, limits, tls)
+    if not (address.is_loopback or tls):
+        runtime.output.warn("requests and the token are not encrypted: add --tls-cert, --tls-key")
+    if note := proxying.state_note(record):
+        runtime.output.note(note)
+    runtime.tpu, runtime.access  # noqa: B018 - made before several threads want them
+    runtime.on_interrupt.append(f"service {name!r} goes on; only this proxy of it has ended")
+    run_until_signal(
+        runtime,
+        _serve(runtime, name, door, given, metrics),
+        stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S,
+    )
+
+
+async def _serve(
+    runtime: Runtime, name: str, door: ProxyDoor, address: ListenAddress, metrics: int | None
+) -> None:
+    from tpuctl.operations.metrics import local_page, prometheus
+    from tpuctl.operations.services.proxying import ServiceDoor
+
+    proxied = ServiceDoor(runtime, name, runtime.output.note)
+
+    def show_url() -> None:
+        url = address.url(is_tls=door.tls is not None)
+        runtime.output.note(f"service {name!r}: {url}")
+
+    if metrics is None:
+        await proxied.run(door, show_url)
+        return
+    async with prometheus.serve_page(metrics, proxied.metrics_text, METRICS_PORT) as port:
+        runtime.output.note(f"metrics: http://{local_page.ADDRESS}:{port}/metrics")
+        await proxied.run(door, show_url)
+
+
+def _token(runtime: Runtime, file: Path | None) -> str | None:
+    """The token of the file, or of the environment; None where there is none."""
+    from tpuctl.operations.services import proxy_listening
+
+    if file is not None:
+        return proxy_listening.read_token(file)
+    return runtime.environ.get(proxy_listening.TOKEN_VARIABLE) or None

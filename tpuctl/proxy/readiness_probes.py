@@ -1,0 +1,77 @@
+"""Asks every replica for its ready path, once a second."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from tpuctl.proxy.proxy_limits import ProxyLimits
+from tpuctl.proxy.replica_connections import ReplicaSession, UnreachableError
+from tpuctl.proxy.replica_health import ProbeResult
+from tpuctl.proxy.replica_pool import PooledReplica, ReplicaPool, ReplicaTarget
+from tpuctl.proxy.request_body import one_line
+
+
+async def probe(
+    session: ReplicaSession, target: ReplicaTarget, timeout_s: float
+) -> tuple[ProbeResult, str]:
+    """Ask for a replica's ready path over a new connection; the result, and what it was."""
+    address = target.address
+    headers = {"Connection": "close", "Host": f"{address.ip_address}:{address.port}"}
+    try:
+        async with (
+            asyncio.timeout(timeout_s),
+            session.request(
+                "GET",
+                session.origin(address) + target.ready_path,
+                headers=headers,
+                allow_redirects=False,
+            ) as answer,
+        ):
+            status = answer.status
+    except TimeoutError:
+        return ProbeResult.TIMEOUT, f"{target.ready_path} did not answer within {timeout_s:g} s"
+    except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as error:
+        return ProbeResult.UNREACHABLE, one_line(error)
+    if 200 <= status < 300:
+        return ProbeResult.READY, ""
+    return ProbeResult.NOT_READY, f"{target.ready_path} answers {status}"
+
+
+@dataclass(slots=True)
+class ReadinessProbes:
+    """Probes the replicas of a pool until cancelled."""
+
+    pool: ReplicaPool
+    session: ReplicaSession
+    limits: ProxyLimits
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+    _running: dict[PooledReplica, asyncio.Task[None]] = field(default_factory=dict)
+
+    def hurry(self) -> None:
+        """Probe now: there are new replicas."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Probe each replica that may get requests, again and again."""
+        try:
+            while True:
+                for each in self.pool.replicas:
+                    if each.is_listed and each.target.is_routed and each not in self._running:
+                        self._running[each] = asyncio.create_task(self._probe(each))
+                self._due.clear()
+                try:
+                    async with asyncio.timeout(self.limits.probe_pause_s):
+                        await self._due.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for task in self._running.values():
+                task.cancel()
+
+    async def _probe(self, replica: PooledReplica) -> None:
+        try:
+            result, detail = await probe(self.session, replica.target, self.limits.probe_s)
+            self.pool.probe(replica, result, detail)
+        finally:
+            del self._running[replica]

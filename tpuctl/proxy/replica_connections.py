@@ -1,0 +1,127 @@
+"""HTTP connections to replicas, over sockets that a dialer makes.
+
+A connection that an engine closes while it is idle must not fail a request that may not be sent
+twice. So an idle one is used again for a short time only, shorter than engines keep theirs, and
+only when its socket has nothing to read at that moment: neither data nor the end.
+"""
+
+import asyncio
+import select
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+from tpuctl.errors import TpuctlError
+from tpuctl.models.inference.service_record import ReplicaAddress
+from tpuctl.network_policy import PROXY_IDLE_CONNECTION_S
+from tpuctl.proxy.proxy_limits import ProxyLimits
+
+if TYPE_CHECKING:
+    from aiohttp import ClientRequest
+
+Dial = Callable[[ReplicaAddress], Awaitable[socket.socket]]
+"""Connects to a replica; raises OSError or TpuctlError."""
+READ_BYTES = 64 * 1024
+LINE_BYTES, HEADER_BYTES, HEADERS = 16 * 1024, 32 * 1024, 256
+"""Of what is longer, or of more headers, neither side's message is taken."""
+PASSED_AS_THEY_ARE = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class UnreachableError(Exception):
+    """No connection to a replica was made: nothing of the request was sent."""
+
+
+class ReplicaConnection(ResponseHandler):
+    """A connection that looks at its socket before it is used again."""
+
+    def is_connected(self) -> bool:
+        """Whether requests can be sent: the other end has neither closed nor sent anything."""
+        if not super().is_connected():
+            return False
+        return self.transport is None or not has_input(self.transport)
+
+
+def has_input(transport: asyncio.Transport) -> bool:
+    """Whether something, or the end, can be read of the socket of a transport now."""
+    descriptor = transport.get_extra_info("socket").fileno()
+    if descriptor < 0:
+        return True
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class ReplicaConnector(aiohttp.BaseConnector):
+    """Connects to the addresses that stand behind the made-up hosts of URLs."""
+
+    def __init__(self, dial: Dial, limits: ProxyLimits) -> None:
+        super().__init__(limit=0, keepalive_timeout=PROXY_IDLE_CONNECTION_S)
+        self._dial = dial
+        self._connect_s = limits.connect_s
+        self.addresses: dict[str, ReplicaAddress] = {}
+
+    async def _create_connection(self, req: "ClientRequest", *_others: object) -> ResponseHandler:
+        """Connect; raises UnreachableError."""
+        address = self.addresses[req.url.raw_host or ""]
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_s):
+                connected = await self._dial(address)
+        except TimeoutError:
+            raise UnreachableError(f"no connection within {self._connect_s:g} s") from None
+        except (OSError, TpuctlError) as error:
+            raise UnreachableError(_text_of(error)) from error
+        try:
+            _, connection = await loop.create_connection(
+                lambda: ReplicaConnection(loop), sock=connected
+            )
+        except OSError as error:
+            connected.close()
+            raise UnreachableError(_text_of(error)) from error
+        except BaseException:
+            connected.close()
+            raise
+        return connection
+
+
+class ReplicaSession:
+    """Sends requests to replicas, each by its address."""
+
+    def __init__(self, dial: Dial, limits: ProxyLimits) -> None:
+        """Open nothing yet; to be made where an event loop runs."""
+        self._connector = ReplicaConnector(dial, limits)
+        self._session = aiohttp.ClientSession(
+            connector=self._connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=limits.silence_s),
+            skip_auto_headers=PASSED_AS_THEY_ARE,
+            read_bufsize=READ_BYTES,
+            max_line_size=LINE_BYTES,
+            max_field_size=HEADER_BYTES,
+            max_headers=HEADERS,
+        )
+        # Whether a request is sent again is decided in one place, which knows all replicas.
+        self._session._retry_connection = False  # noqa: SLF001
+        self.request = self._session.request
+        self._hosts: dict[ReplicaAddress, str] = {}
+
+    def origin(self, address: ReplicaAddress) -> str:
+        """The beginning of the URLs of a replica; its host is known to this session alone."""
+        if (host := self._hosts.get(address)) is None:
+            host = self._hosts[address] = f"replica-{len(self._hosts)}"
+            self._connector.addresses[host] = address
+        return f"http://{host}:{address.port}"
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__
