@@ -190,6 +190,7 @@ class Exchange:
             if body.failure is not None:
                 raise body.failure from error
             self._fail(replica, AnswerResult.FAILED, one_line(error))
+            self._say(f"failed: {one_line(error)}")
             if isinstance(error, (aiohttp.ClientResponseError, ValueError)):
                 raise AttemptError(bad_answer("the replica's answer is not HTTP")) from error
             raise AttemptError(replica_failed("the replica broke off")) from error

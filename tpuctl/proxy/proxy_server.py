@@ -53,7 +53,7 @@ class _ClientConnection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to a request that cannot be read, or that raised an error; logs a line."""
-        text = one_line(exc) if exc is not None else (message or "")
+        text = reading_error(exc) if exc is not None else (message or "")
         self.logger.warning("%s: %s", "bad request" if status == 400 else "error", text)
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer was sent already")
@@ -64,6 +64,12 @@ class _ClientConnection(RequestHandler):
         )
         response.force_close()
         return response
+
+
+def reading_error(error: BaseException) -> str:
+    """What is wrong with a request, without the bytes of it, among which may be a token."""
+    text = getattr(error, "message", "") or one_line(error)
+    return one_line(ValueError(text.partition(": b'")[0].partition(' b"')[0].partition(":\n")[0]))
 
 
 class _ClientServer(web.Server):
@@ -107,7 +113,8 @@ class ServiceProxy:
         server = self._make_server(session)
         loop = asyncio.get_running_loop()
         port = await loop.create_server(server, sock=listening, ssl=tls, backlog=BACKLOG)
-        self._probes = ReadinessProbes(self.pool, session, self.limits)
+        fresh = ReplicaSession(self.dial, self.limits, reuses=False)
+        self._probes = ReadinessProbes(self.pool, fresh, self.limits)
         probing = asyncio.create_task(self._probes.run())
         try:
             yield
@@ -119,6 +126,7 @@ class ServiceProxy:
                 probing.cancel()
                 await server.shutdown(CLOSE_S)
                 await session.close()
+                await fresh.close()
                 await asyncio.sleep(0)  # in which the loop closes the sockets
 
     def _make_server(self, session: ReplicaSession) -> web.Server:

@@ -11,13 +11,15 @@ from tpuctl.proxy.replica_health import ProbeResult
 from tpuctl.proxy.replica_pool import PooledReplica, ReplicaPool, ReplicaTarget
 from tpuctl.proxy.request_body import one_line
 
+MOST_READ_BYTES = 64 * 1024
+
 
 async def probe(
     session: ReplicaSession, target: ReplicaTarget, timeout_s: float
 ) -> tuple[ProbeResult, str]:
-    """Ask for a replica's ready path over a new connection; the result, and what it was."""
+    """Ask for a replica's ready path; the result, and what it was in words."""
     address = target.address
-    headers = {"Connection": "close", "Host": f"{address.ip_address}:{address.port}"}
+    headers = {"Host": f"{address.ip_address}:{address.port}"}
     try:
         async with (
             asyncio.timeout(timeout_s),
@@ -29,6 +31,7 @@ async def probe(
             ) as answer,
         ):
             status = answer.status
+            await answer.content.read(MOST_READ_BYTES)  # an engine may complain when nobody reads
     except TimeoutError:
         return ProbeResult.TIMEOUT, f"{target.ready_path} did not answer within {timeout_s:g} s"
     except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as error:

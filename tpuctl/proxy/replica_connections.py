@@ -57,8 +57,11 @@ def has_input(transport: asyncio.Transport) -> bool:
 class ReplicaConnector(aiohttp.BaseConnector):
     """Connects to the addresses that stand behind the made-up hosts of URLs."""
 
-    def __init__(self, dial: Dial, limits: ProxyLimits) -> None:
-        super().__init__(limit=0, keepalive_timeout=PROXY_IDLE_CONNECTION_S)
+    def __init__(self, dial: Dial, limits: ProxyLimits, *, reuses: bool) -> None:
+        if reuses:
+            super().__init__(limit=0, keepalive_timeout=PROXY_IDLE_CONNECTION_S)
+        else:
+            super().__init__(limit=0, force_close=True)
         self._dial = dial
         self._connect_s = limits.connect_s
         self.addresses: dict[str, ReplicaAddress] = {}
@@ -90,9 +93,12 @@ class ReplicaConnector(aiohttp.BaseConnector):
 class ReplicaSession:
     """Sends requests to replicas, each by its address."""
 
-    def __init__(self, dial: Dial, limits: ProxyLimits) -> None:
-        """Open nothing yet; to be made where an event loop runs."""
-        self._connector = ReplicaConnector(dial, limits)
+    def __init__(self, dial: Dial, limits: ProxyLimits, *, reuses: bool = True) -> None:
+        """Open nothing yet; to be made where an event loop runs.
+
+        `reuses`: a connection carries one request after the other; otherwise each has its own.
+        """
+        self._connector = ReplicaConnector(dial, limits, reuses=reuses)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -16,12 +16,13 @@ DIRECT, INTERNAL, IAP = "direct", "internal", "iap"
 SOCKS5, JUMP = "socks5", "jump"
 SCHEMES = {SOCKS5: SOCKS5, JUMP: JUMP, "ssh": JUMP}
 FORMS = "direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:PORT]"
+_REFUSED = 5
 _REFUSALS = {
     1: "general failure",
     2: "not allowed",
     3: "network unreachable",
     4: "host unreachable",
-    5: "connection refused",
+    _REFUSED: "connection refused",
 }
 
 
@@ -103,7 +104,8 @@ async def _through_socks5(host: str, port: int, target: str, target_port: int) -
         )
         status = (await _receive(connection, 10))[1]
         if status:
-            raise OSError(_REFUSALS.get(status, f"refused by the proxy ({status})"))
+            kind = ConnectionRefusedError if status == _REFUSED else OSError
+            raise kind(_REFUSALS.get(status, f"refused by the proxy ({status})"))
     except BaseException:
         connection.close()
         raise

@@ -36,6 +36,8 @@ RECORD_PAUSE_S = 1.0
 """So often it is asked whether the record has changed."""
 REPORT_CHANGE_S, REPORT_LIFE_S = 2.0, 10.0
 """A change of the load is written no more often than that; a sign of life at the latest then."""
+REMOVE_S = 3.0
+"""The end of a proxy waits no longer for the bucket; a report that stays is old after a while."""
 READY_PATH = "/health"
 
 Say = Callable[[str], None]
@@ -220,11 +222,12 @@ class LoadReporter:
     async def _remove(self) -> None:
         if self._last is None:
             return
-        with suppress(TpuctlError):
-            await asyncio.to_thread(
-                service_store.delete_report,
-                self.store, self.name, self._last.proxy_id, self._generation,
-            )  # fmt: skip
+        with suppress(TpuctlError, TimeoutError):
+            async with asyncio.timeout(REMOVE_S):
+                await asyncio.to_thread(
+                    service_store.delete_report,
+                    self.store, self.name, self._last.proxy_id, self._generation,
+                )  # fmt: skip
 
 
 def _is_same(one: ProxyReport, other: ProxyReport) -> bool:

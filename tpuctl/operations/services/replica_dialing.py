@@ -1,9 +1,9 @@
 """Connections to the port of a replica's engine, by the way that the context's dialer leaves open.
 
-Some dialers lead into the network of the workers, where every port can be reached: by internal
-addresses, a SOCKS5 proxy or a jump host. The others, by external addresses and through IAP, meet a
-firewall that lets SSH in and little else: there the engine's port is reached through one SSH
-connection to its worker.
+Some dialers lead into the network of the workers: by internal addresses, a SOCKS5 proxy or a jump
+host. The others, by external addresses and through IAP, meet a firewall that lets SSH in and little
+else: there the engine's port is reached through one SSH connection to its worker. So it is where
+the network inside says that there is no way to the port.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from tpuctl.api.ssh import dialers
-from tpuctl.errors import NotFoundError, TpuctlError
+from tpuctl.errors import NotFoundError, TpuctlError, TransientError
 from tpuctl.models.inference.service_record import ReplicaAddress
 from tpuctl.models.node import Worker
 from tpuctl.operations.workers import access as worker_access
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 INSIDE = (dialers.INTERNAL, dialers.SOCKS5, dialers.JUMP)
 """The kinds of dialers that lead into the network of the workers."""
+LOGIN_PAUSE_S = 5.0
+"""After a login that failed, the next one begins no earlier."""
 
 
 class ReplicaDialer:
@@ -43,6 +45,10 @@ class ReplicaDialer:
         self._route: Route | None = None
         self._connections: WorkerConnections | None = None
         self._tunnels: dict[ReplicaAddress, asyncio.Task[WorkerTunnels]] = {}
+        self._ended_s: dict[ReplicaAddress, float] = {}
+        """When the last login to a worker ended."""
+        self._closed: set[ReplicaAddress] = set()
+        """Ports to which there is no way inside, and one through SSH."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,8 +66,18 @@ class ReplicaDialer:
 
     async def dial(self, address: ReplicaAddress) -> socket.socket:
         """A connection to the engine of a replica; raises OSError, TpuctlError."""
-        if self._kind in INSIDE:
+        if self._kind not in INSIDE or address in self._closed:
+            return await self._dial_through_ssh(address)
+        try:
             return await self._inside_route().dial(_worker_of(address), address.port)
+        except TransientError as error:
+            if isinstance(error.__cause__, (ConnectionRefusedError, TimeoutError)):
+                raise
+            connected = await self._dial_through_ssh(address)
+            self._closed.add(address)
+            return connected
+
+    async def _dial_through_ssh(self, address: ReplicaAddress) -> socket.socket:
         from tpuctl.api.ssh.stream_socket import socket_of
 
         tunnels = await self._tunnels_to(address)
@@ -81,11 +97,21 @@ class ReplicaDialer:
         A login takes longer than a request waits for a connection: it goes on without it.
         """
         task = self._tunnels.get(address)
-        if task is None or (task.done() and _is_lost(task)):
+        if task is None or (task.done() and _is_lost(task) and self._may_log_in(address)):
             task = self._tunnels[address] = asyncio.create_task(self._log_in(address))
         return await asyncio.shield(task)
 
+    def _may_log_in(self, address: ReplicaAddress) -> bool:
+        ended_s = self._ended_s.get(address, 0.0)
+        return asyncio.get_running_loop().time() - ended_s >= LOGIN_PAUSE_S
+
     async def _log_in(self, address: ReplicaAddress) -> WorkerTunnels:
+        try:
+            return await self._open_tunnels(address)
+        finally:
+            self._ended_s[address] = asyncio.get_running_loop().time()
+
+    async def _open_tunnels(self, address: ReplicaAddress) -> WorkerTunnels:
         from tpuctl.api.ssh.tunnels import WorkerTunnels
         from tpuctl.api.ssh.worker_connections import WorkerConnections
 
