@@ -81,6 +81,7 @@ def serve(
     tls = proxy_listening.tls_context(tls_cert, tls_key)
     record = proxying.load_service(runtime.store(), name)
     limits = proxying.make_limits(silence or PROXY_SILENCE_S, max_in_flight)
+    proxy_listening.raise_file_limit()
     listening, given = proxy_listening.listen(address)
     door = proxying.ProxyDoor(listening, token, limits, tls)
     if not (address.is_loopback or tls):

@@ -37,6 +37,8 @@ class AccessControl:
             code = "method_not_allowed" if is_target else "bad_request"
             what = "this method is not passed on" if is_target else "the target is not a path"
             return refused(405 if is_target else 400, code, what)
+        if len(request.headers.getall(HOST, ())) > 1:
+            return refused(400, "bad_request", "it has two hosts")
         if self.token is None:
             return _page_refusal(request)
         return self._token_refusal(request, self.token)
@@ -59,7 +61,7 @@ def _page_refusal(request: web.BaseRequest) -> ProxyError | None:
     """Why a request that may come from a web page is refused where no token is asked for."""
     headers = request.headers
     hosts = headers.getall(HOST, [])
-    if len(hosts) > 1 or (hosts and host_name(hosts[0]) not in LOOPBACK_HOSTS):
+    if hosts and host_name(hosts[0]) not in LOOPBACK_HOSTS:
         return refused(403, "wrong_host", "without a token only requests to localhost are taken")
     origins = headers.getall("Origin", [])
     if any(host_name(urlsplit(each).netloc) not in LOOPBACK_HOSTS for each in origins):

@@ -52,6 +52,14 @@ def no_replica(message: str) -> ProxyError:
     return ProxyError(503, "no_replica", message, headers={"Retry-After": str(REPLICA_RETRY_S)})
 
 
+def proxy_exhausted(message: str) -> ProxyError:
+    """The error for a proxy that can open no more connections."""
+    headers = {"Retry-After": str(QUEUE_RETRY_S)}
+    return ProxyError(
+        503, "proxy_exhausted", f"the proxy is at its limit: {message}", headers=headers
+    )
+
+
 def replica_failed(message: str) -> ProxyError:
     """The error for a replica that broke off before its answer began."""
     return ProxyError(502, "replica_failed", message)

@@ -21,15 +21,16 @@ from tpuctl.proxy.error_answers import (
     ProxyError,
     bad_answer,
     no_replica,
+    proxy_exhausted,
     refused,
     replica_failed,
     replica_timeout,
 )
 from tpuctl.proxy.proxy_limits import ProxyLimits
-from tpuctl.proxy.replica_connections import ReplicaSession, UnreachableError
+from tpuctl.proxy.replica_connections import ExhaustedError, ReplicaSession, UnreachableError
 from tpuctl.proxy.replica_health import AnswerResult
 from tpuctl.proxy.replica_pool import PooledReplica, ReplicaPool
-from tpuctl.proxy.request_body import RequestBody, one_line, read_body
+from tpuctl.proxy.request_body import BodyBudget, RequestBody, one_line, read_body
 from tpuctl.proxy.traffic_counters import CLIENT_GONE, TrafficCounters
 from tpuctl.proxy.upgraded_tunnel import UpgradedTunnel
 
@@ -41,6 +42,8 @@ REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 IDEMPOTENCY_KEY = "Idempotency-Key"
 WITHOUT_BODY = frozenset({204, 304})
 SWITCHING = 101
+SMALL_BYTES = 64 * 1024
+"""What is smaller fits into the buffers of a connection, and needs no deadline of its own."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN_OFF = 0
 """The status in the counters of an answer that a replica broke off in the middle."""
@@ -67,6 +70,7 @@ class ExchangeParts:
     monotonic: Callable[[], float]
     new_id: Callable[[], str]
     say: Callable[[str], None]
+    budget: BodyBudget
 
 
 class Exchange:
@@ -94,8 +98,12 @@ class Exchange:
                 return self._error_answer(error)
             self._upgrade = upgrade_of(self._request)
             await self._say_continue()
-            self._body = await read_body(self._request, self._parts.limits)
-            return await self._send(self._body)
+            parts = self._parts
+            self._body = body = await read_body(self._request, parts.limits, parts.budget)
+            try:
+                return await self._send(body)
+            finally:
+                parts.budget.give_back(body)
         except ProxyError as error:
             answer = self._error_answer(error)
             if error.status == 408:
@@ -104,7 +112,7 @@ class Exchange:
         except asyncio.CancelledError:
             self._note_client_gone()
             raise
-        except ConnectionError:
+        except (ConnectionError, TimeoutError):  # gone, or it reads no more
             self._note_client_gone()
             self._abort()
             return web.Response(status=CLIENT_GONE)
@@ -154,6 +162,8 @@ class Exchange:
         upstream = await self._ask(replica, body)
         parts = self._parts
         try:
+            body.data = b""
+            parts.budget.give_back(body)
             parts.counters.first_byte.add(parts.monotonic() - self._began_s)
             if upstream.status == SWITCHING:
                 return await self._tunnel(replica, upstream)
@@ -165,35 +175,54 @@ class Exchange:
     async def _ask(self, replica: PooledReplica, body: RequestBody) -> aiohttp.ClientResponse:
         """The answer's beginning; raises AttemptError, ProxyError."""
         try:
-            if body.is_whole and len(body.data) < 64 * 1024:
+            if body.is_whole and len(body.data) < SMALL_BYTES:
                 return await self._request_replica(replica, body)
-            async with asyncio.timeout(None) as deadline:
-                if body.is_whole:
-                    silence_s = self._parts.limits.silence_s
-                    deadline.reschedule(asyncio.get_running_loop().time() + silence_s)
-                else:
-                    body.deadline = deadline
-                try:
-                    return await self._request_replica(replica, body)
-                finally:
-                    body.deadline = None
-        except UnreachableError as error:
-            self._fail(replica, AnswerResult.UNREACHABLE, str(error))
-            raise AttemptError(
-                no_replica("the replica cannot be reached"), was_sent=False
-            ) from error
-        except TimeoutError as error:
-            silence_s = self._parts.limits.silence_s
-            self._fail(replica, AnswerResult.FAILED, f"no answer within {silence_s:g} s")
-            raise AttemptError(replica_timeout(silence_s)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            if body.failure is not None:
-                raise body.failure from error
-            self._fail(replica, AnswerResult.FAILED, one_line(error))
-            self._say(f"failed: {one_line(error)}")
-            if isinstance(error, (aiohttp.ClientResponseError, ValueError)):
-                raise AttemptError(bad_answer("the replica's answer is not HTTP")) from error
-            raise AttemptError(replica_failed("the replica broke off")) from error
+            return await self._send_large(replica, body)
+        except (UnreachableError, ExhaustedError) as error:
+            raise self._connection_error(replica, error) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a timeout is an OSError
+            raise self._answer_error(replica, body, error) from error
+
+    async def _send_large(
+        self, replica: PooledReplica, body: RequestBody
+    ) -> aiohttp.ClientResponse:
+        """The answer's beginning, with a deadline for a replica that reads no more."""
+        async with asyncio.timeout(None) as deadline:
+            if body.is_whole:
+                silence_s = self._parts.limits.silence_s
+                deadline.reschedule(asyncio.get_running_loop().time() + silence_s)
+            else:
+                body.deadline = deadline
+            try:
+                return await self._request_replica(replica, body)
+            finally:
+                body.deadline = None
+
+    def _connection_error(self, replica: PooledReplica, error: Exception) -> Exception:
+        """What is raised when no connection was made."""
+        if isinstance(error, ExhaustedError):
+            return proxy_exhausted(str(error))
+        self._fail(replica, AnswerResult.UNREACHABLE, str(error))
+        return AttemptError(no_replica("the replica cannot be reached"), was_sent=False)
+
+    def _answer_error(
+        self, replica: PooledReplica, body: RequestBody, error: Exception
+    ) -> Exception:
+        """What is raised when a replica did not begin its answer."""
+        if body.failure is not None:
+            return body.failure
+        if isinstance(error, ValueError):  # before anything was sent
+            return refused(400, "bad_request", f"it cannot be passed on: {one_line(error)}")
+        silence_s = self._parts.limits.silence_s
+        is_late = isinstance(error, TimeoutError)
+        why = f"no answer within {silence_s:g} s" if is_late else one_line(error)
+        self._fail(replica, AnswerResult.FAILED, why)
+        self._say(f"failed: {why}")
+        if is_late:
+            return AttemptError(replica_timeout(silence_s))
+        if isinstance(error, aiohttp.ClientResponseError):
+            return AttemptError(bad_answer("the replica's answer is not HTTP"))
+        return AttemptError(replica_failed("the replica broke off"))
 
     async def _request_replica(
         self, replica: PooledReplica, body: RequestBody
@@ -259,7 +288,8 @@ class Exchange:
                 return False
             if not part:
                 return True
-            await response.write(part)
+            async with asyncio.timeout(self._parts.limits.client_silence_s):
+                await response.write(part)
 
     async def _tunnel(
         self, replica: PooledReplica, upstream: aiohttp.ClientResponse
@@ -268,7 +298,7 @@ class Exchange:
         request, connection = self._request, upstream.connection
         if not self._upgrade or connection is None or connection.protocol is None:
             self._fail(replica, AnswerResult.FAILED, "it switched protocols without being asked")
-            raise AttemptError(bad_answer("the replica switched protocols without being asked"))
+            raise bad_answer("the replica switched protocols without being asked")
         replica_side = connection.protocol
         replica_side.read_timeout = None
         headers = header_rules.answer_headers(upstream.headers, self._id, upgrade=self._upgrade)

@@ -21,7 +21,10 @@ CONNECTION, UPGRADE, VIA = istr("Connection"), istr("Upgrade"), istr("Via")
 AUTHORIZATION, HOST = istr("Authorization"), istr("Host")
 FORWARDED_FOR, FORWARDED_PROTO = istr("X-Forwarded-For"), istr("X-Forwarded-Proto")
 FORWARDED_HOST = istr("X-Forwarded-Host")
-SERVER = istr("Server")
+SERVER, TRANSFER_ENCODING = istr("Server"), istr("Transfer-Encoding")
+LENGTH = frozenset({"content-length"})
+"""Beside chunks it says nothing, and may be wrong: https://www.rfc-editor.org/rfc/rfc9112#section-6.3
+"""
 PSEUDONYM = "1.1 tpuctl"
 _SANE_ID = re.compile(r"[A-Za-z0-9._~:+/=@-]{1,128}")
 
@@ -54,7 +57,7 @@ def answer_headers(
     headers: CIMultiDictProxy[str], request_id: str, *, upgrade: str = ""
 ) -> CIMultiDict[str]:
     """The headers of a replica's answer as the client gets them."""
-    passed = _end_to_end(headers, frozenset())
+    passed = _end_to_end(headers, LENGTH if TRANSFER_ENCODING in headers else frozenset())
     passed[REQUEST_ID] = request_id
     passed[VIA] = ", ".join((*passed.popall(VIA, ()), PSEUDONYM))
     passed.setdefault(SERVER, "tpuctl")

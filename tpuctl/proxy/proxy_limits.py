@@ -23,6 +23,8 @@ class ProxyLimits:
     tries: int = policy.PROXY_TRIES
     replay_bytes: int = 1024 * 1024
     """A request's body up to that size is held until the answer begins, to be sent once more."""
+    held_bytes: int = 256 * 1024 * 1024
+    """All bodies that are held are no larger together; others pass as streams."""
     probe_s: float = policy.PROXY_PROBE_S
     probe_pause_s: float = policy.PROXY_PROBE_PAUSE_S
     probe_timeouts: int = 2

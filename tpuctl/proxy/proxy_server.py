@@ -29,13 +29,15 @@ from tpuctl.proxy.replica_connections import (
     ReplicaSession,
 )
 from tpuctl.proxy.replica_pool import ReplicaPool, ReplicaTarget
-from tpuctl.proxy.request_body import one_line
+from tpuctl.proxy.request_body import BodyBudget, one_line
 from tpuctl.proxy.traffic_counters import TrafficCounters
 
 BACKLOG = 1024
 CLOSE_S = 0.2
 """What is still in flight at the end of a drain is cancelled, and waited for no longer."""
 DRAIN_PAUSE_S = 0.05
+IDLE_S = 75.0
+"""A client's connection without a whole request is closed then, the first one included."""
 LINGER_S = 2.0
 """For so long the rest of a request is read and thrown away, so that its client sees the answer."""
 
@@ -92,10 +94,13 @@ class ServiceProxy:
     new_id: Callable[[], str] = lambda: uuid.uuid4().hex
     counters: TrafficCounters = field(default_factory=TrafficCounters)
     pool: ReplicaPool = field(init=False)
+    budget: BodyBudget = field(init=False)
+    session: ReplicaSession | None = None
     requests_open: int = 0
     _probes: ReadinessProbes | None = None
 
     def __post_init__(self) -> None:
+        self.budget = BodyBudget(self.limits.held_bytes)
         self.pool = ReplicaPool(self.limits, self.monotonic, self.random, self.say)
 
     def update(self, targets: list[ReplicaTarget]) -> None:
@@ -109,7 +114,7 @@ class ServiceProxy:
         self, listening: Socket, tls: ssl.SSLContext | None = None, drain_s: float = PROXY_DRAIN_S
     ) -> AsyncIterator[None]:
         """Answer requests for the block; at its end those in flight have `drain_s` to finish."""
-        session = ReplicaSession(self.dial, self.limits)
+        session = self.session = ReplicaSession(self.dial, self.limits)
         server = self._make_server(session)
         loop = asyncio.get_running_loop()
         port = await loop.create_server(server, sock=listening, ssl=tls, backlog=BACKLOG)
@@ -132,7 +137,7 @@ class ServiceProxy:
     def _make_server(self, session: ReplicaSession) -> web.Server:
         parts = ExchangeParts(
             self.pool, session, self.limits, self.access, self.counters,
-            self.monotonic, self.new_id, self.say,
+            self.monotonic, self.new_id, self.say, self.budget,
         )  # fmt: skip
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -148,6 +153,7 @@ class ServiceProxy:
             access_log=None,
             logger=_logger(self.say),
             auto_decompress=False,
+            keepalive_timeout=IDLE_S,
             lingering_time=LINGER_S,
             read_bufsize=READ_BYTES,
             max_line_size=LINE_BYTES,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from tpuctl.proxy.proxy_limits import ProxyLimits
-from tpuctl.proxy.replica_connections import ReplicaSession, UnreachableError
+from tpuctl.proxy.replica_connections import ExhaustedError, ReplicaSession, UnreachableError
 from tpuctl.proxy.replica_health import ProbeResult
 from tpuctl.proxy.replica_pool import PooledReplica, ReplicaPool, ReplicaTarget
 from tpuctl.proxy.request_body import one_line
@@ -34,6 +34,8 @@ async def probe(
             await answer.content.read(MOST_READ_BYTES)  # an engine may complain when nobody reads
     except TimeoutError:
         return ProbeResult.TIMEOUT, f"{target.ready_path} did not answer within {timeout_s:g} s"
+    except ExhaustedError as error:
+        return ProbeResult.TIMEOUT, str(error)
     except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as error:
         return ProbeResult.UNREACHABLE, one_line(error)
     if 200 <= status < 300:

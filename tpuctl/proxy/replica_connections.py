@@ -6,6 +6,7 @@ only when its socket has nothing to read at that moment: neither data nor the en
 """
 
 import asyncio
+import errno
 import select
 import socket
 from collections.abc import Awaitable, Callable
@@ -27,11 +28,16 @@ Dial = Callable[[ReplicaAddress], Awaitable[socket.socket]]
 READ_BYTES = 64 * 1024
 LINE_BYTES, HEADER_BYTES, HEADERS = 16 * 1024, 32 * 1024, 256
 """Of what is longer, or of more headers, neither side's message is taken."""
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 PASSED_AS_THEY_ARE = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
 class UnreachableError(Exception):
     """No connection to a replica was made: nothing of the request was sent."""
+
+
+class ExhaustedError(Exception):
+    """This machine has no more sockets: no replica is to blame."""
 
 
 class ReplicaConnection(ResponseHandler):
@@ -67,7 +73,7 @@ class ReplicaConnector(aiohttp.BaseConnector):
         self.addresses: dict[str, ReplicaAddress] = {}
 
     async def _create_connection(self, req: "ClientRequest", *_others: object) -> ResponseHandler:
-        """Connect; raises UnreachableError."""
+        """Connect; raises UnreachableError, ExhaustedError."""
         address = self.addresses[req.url.raw_host or ""]
         loop = asyncio.get_running_loop()
         try:
@@ -76,6 +82,10 @@ class ReplicaConnector(aiohttp.BaseConnector):
         except TimeoutError:
             raise UnreachableError(f"no connection within {self._connect_s:g} s") from None
         except (OSError, TpuctlError) as error:
+            if getattr(error, "errno", None) in EXHAUSTED or (
+                isinstance(error.__cause__, OSError) and error.__cause__.errno in EXHAUSTED
+            ):
+                raise ExhaustedError(_text_of(error)) from error
             raise UnreachableError(_text_of(error)) from error
         try:
             _, connection = await loop.create_connection(

@@ -25,6 +25,8 @@ class RequestBody:
     is_begun: bool = False
     """What cannot be read again was asked for by a connection to a replica."""
     is_done: bool = False
+    counted_bytes: int = 0
+    """What of the budget it takes."""
     failure: ProxyError | None = None
     """Why the client's part of a stream failed."""
     deadline: asyncio.Timeout | None = None
@@ -66,7 +68,28 @@ class RequestBody:
             self.deadline.reschedule(when)
 
 
-async def read_body(request: web.BaseRequest, limits: ProxyLimits) -> RequestBody:
+@dataclass(slots=True)
+class BodyBudget:
+    """The bytes of all bodies that are held."""
+
+    left_bytes: int
+
+    def take(self, size_bytes: int) -> bool:
+        """Whether a body of that size may be held; if so it is counted."""
+        if size_bytes > self.left_bytes:
+            return False
+        self.left_bytes -= size_bytes
+        return True
+
+    def give_back(self, body: RequestBody) -> None:
+        """Hold a body no longer."""
+        self.left_bytes += body.counted_bytes
+        body.counted_bytes = 0
+
+
+async def read_body(
+    request: web.BaseRequest, limits: ProxyLimits, budget: BodyBudget
+) -> RequestBody:
     """Read a body whose announced size is held, and nothing of another one; raises ProxyError.
 
     A body without an announced size may be one half of a conversation, and is never waited for.
@@ -74,14 +97,21 @@ async def read_body(request: web.BaseRequest, limits: ProxyLimits) -> RequestBod
     content = request.content
     if content.is_eof() and not content.exception():  # it came with the headers, or there is none
         data = content.read_nowait(-1) if content.total_bytes else b""
-        return RequestBody(request, limits, data)
+        counted_bytes = len(data) if budget.take(len(data)) else 0
+        return RequestBody(request, limits, data, counted_bytes=counted_bytes)
     announced = request.content_length
-    if announced is None or announced > limits.replay_bytes:
+    if announced is None or announced > limits.replay_bytes or not budget.take(announced):
         return RequestBody(request, limits, is_whole=False)
+    body = RequestBody(request, limits, counted_bytes=announced)
     parts: list[bytes] = []
-    while part := await read_part(request, limits.client_silence_s):
-        parts.append(part)
-    return RequestBody(request, limits, b"".join(parts))
+    try:
+        while part := await read_part(request, limits.client_silence_s):
+            parts.append(part)
+    except BaseException:
+        budget.give_back(body)
+        raise
+    body.data = b"".join(parts)
+    return body
 
 
 async def read_part(request: web.BaseRequest, silence_s: float) -> bytes:

@@ -198,6 +198,7 @@ class Stand:
         await until(lambda: not self.proxy.requests_open)
         assert set(self.proxy.pool.in_flight.values()) <= {0}
         assert self.proxy.pool.queued == 0
+        assert self.proxy.budget.left_bytes == self.proxy.limits.held_bytes
 
 
 async def until(is_true: Callable[[], bool]) -> None:

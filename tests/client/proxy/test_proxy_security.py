@@ -43,6 +43,7 @@ SMUGGLED = {
     "absolute target": b"GET http://other/a HTTP/1.1\r\n" + HOST + b"\r\n",
     "connect": b"CONNECT other:443 HTTP/1.1\r\n" + HOST + b"\r\n",
     "trace": b"TRACE /a HTTP/1.1\r\n" + HOST + b"\r\n",
+    "not utf-8": b"GET /a\xff\xfe HTTP/1.1\r\n" + HOST + b"X\xff: \xff\r\n\r\n",
     "two hosts": b"GET /a HTTP/1.1\r\n" + HOST + b"Host: other\r\n\r\n",
     "foreign host": b"GET /a HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     "foreign page": b"GET /a HTTP/1.1\r\n" + HOST + b"Origin: https://evil.example\r\n\r\n",

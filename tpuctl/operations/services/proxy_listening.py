@@ -2,9 +2,11 @@
 
 import ipaddress
 import os
+import resource
 import socket
 import ssl
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ SHORTEST_TOKEN = 16
 TOKEN_VARIABLE = "TPUCTL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_HINT = f"add --token-file FILE, or set {TOKEN_VARIABLE}"
 LARGEST_PORT = 65535
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""A client whose machine is gone is noticed after two minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +141,20 @@ def listen(address: ListenAddress) -> tuple[socket.socket, ListenAddress]:
         raise LocalIOError(
             f"cannot listen on {address.host}:{address.port}: {why}", hint=FREE_PORT
         ) from error
+    _keep_alive(listening)
     return listening, ListenAddress(address.host, listening.getsockname()[1])
+
+
+def _keep_alive(listening: socket.socket) -> None:
+    """Have the system notice clients whose machine is gone; connections take this over."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if option := getattr(socket, name, None):
+            listening.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as this user may have: each request takes two sockets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems take no unlimited number
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
