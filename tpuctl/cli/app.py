@@ -50,6 +50,7 @@ COMMANDS = {
         "dashboard.dashboard:dashboard",
         "Jobs and nodes in the browser of this machine.",
     ),
+    "bench": ("bench:app", "Measure servers under load."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),

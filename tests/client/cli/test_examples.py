@@ -16,10 +16,10 @@ NOT_PLAYED = re.compile(
     r"quickstart|supervisor run|dashboard|record --|data mount|node (forward|ssh |stop|start|logs)"
     r"|local (shell|bench|up|down)|job (ssh|exec|retry|cancel|tensorboard)|(run|predict) digits"
     r"|submit digits/job.yaml$|logs -f|--watch|top( digits)?$|service (describe|logs|update|delete)"
-    r"|serve chat|context (create|delete|check|edit|rename)|checkpoint seal"
+    r"|serve chat|context (create|delete|check|edit|rename)|checkpoint seal|bench serve"
 )
 """What waits for Ctrl-C or a person, runs for minutes, or needs Google, a slice of one worker,
-a startup script or files of another framework; each has tests of its own."""
+a startup script, a server or files of another framework; each has tests of its own."""
 
 
 @pytest.mark.matrix

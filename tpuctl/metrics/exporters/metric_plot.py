@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,16 +54,28 @@ def check_format(path: Path) -> None:
 
 def write_plot(path: Path, title: str, drawn: Charts, marks: Sequence[AttemptMark]) -> None:
     """Draw the charts with the attempts marked; raises PreconditionError and LocalIOError."""
+    write_figure(path, lambda: _figure(title, drawn, marks))
+
+
+def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
+    """Write the picture that `draw` makes; raises PreconditionError and LocalIOError."""
+    require_matplotlib()
+    from matplotlib import rc_context
+
     try:
-        from matplotlib import rc_context
+        with rc_context(STYLE):
+            draw().savefig(path, format=path.suffix.lower()[1:])
+    except OSError as error:
+        raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
+
+
+def require_matplotlib() -> None:
+    """Raise PreconditionError where matplotlib is not installed."""
+    try:
+        import matplotlib  # noqa: F401
     except ImportError:
         hint = "run: pip install matplotlib"
         raise PreconditionError("--plot needs matplotlib", hint=hint) from None
-    try:
-        with rc_context(STYLE):
-            _figure(title, drawn, marks).savefig(path, format=path.suffix.lower()[1:])
-    except OSError as error:
-        raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _figure(title: str, drawn: Charts, marks: Sequence[AttemptMark]) -> Figure:

@@ -31,7 +31,7 @@ ROOT_WORDS: Mapping[str, str] = {
     "tutorial": "quickstart", "get nodes": "node list", "get pods": "node list",
     "get jobs": "job list", "login": "context create", "init": "job init", "up": "local up",
     "reset": "local reset", "fault": "local fault", "preempt": "local preempt",
-    "bench": "local bench", "verify": "checkpoint verify", "ckpt": "checkpoint", "monitor": "top",
+    "verify": "checkpoint verify", "ckpt": "checkpoint", "monitor": "top",
     "ui": "dashboard",
     "version": "--version",
 }  # fmt: skip

@@ -8,7 +8,7 @@ ROOT: Sections = {
     "Start here": "quickstart context catalog help",
     "Slices": "node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
-    "See": "top dashboard explain history sweep",
+    "See": "top dashboard explain bench history sweep",
     "Offline": "local record",
 }
 NOUNS: Mapping[str, Sections] = {
@@ -37,6 +37,7 @@ NOUNS: Mapping[str, Sections] = {
         "Change": "up down reset",
         "Work on it": "shell preempt fault bench",
     },
+    "bench": {"Measure": "serve"},
     "supervisor": {"Get": "status", "Change": "run stop"},
 }
 
