@@ -10,7 +10,9 @@ import yaml
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 ON_DIGITS = ("digits-jax", "keras", "tensorflow", "torch-gloo")
-WITH_PYTHON = (*ON_DIGITS, "jax-transformer")
+ENGINES = ("jax-generate", "openai-stub")
+WITH_PYTHON = (*ON_DIGITS, "jax-transformer", *ENGINES)
+ON_CHECKPOINTS = (*ON_DIGITS, "jax-transformer", "jax-generate")
 
 
 @pytest.mark.parametrize("name", ON_DIGITS)
@@ -18,6 +20,11 @@ def test_every_framework_reads_the_same_digits(name):
     assert (TEMPLATES / name / "digits.py").read_bytes() == (
         TEMPLATES / "digits" / "digits.py"
     ).read_bytes()
+
+
+def test_who_generates_has_the_model_of_who_trains():
+    trained, used = (TEMPLATES / name / "model.py" for name in ("jax-transformer", "jax-generate"))
+    assert used.read_bytes() == trained.read_bytes()
 
 
 @pytest.mark.system
@@ -63,16 +70,20 @@ fi
     own.parent.mkdir(parents=True)
     own.write_text(f"#!/bin/bash\necho own python3 $@ >> {calls}\n")
     own.chmod(0o755)
-    subprocess.run(["/bin/bash", "-c", job["run"]], **run)
+    environ["PORT"] = "8000"
+    started_by = job["run"] if "run" in job else job["serve"]["command"]
+    subprocess.run(["/bin/bash", "-c", started_by], **run)
     installed, made, filled, started = calls.read_text().splitlines()
     assert installed == "python3 -m pip install --target .uv uv"
     assert made == "uv venv --python >=3.11,<3.14 .venv"
     assert filled.startswith("uv pip install --python .venv ")
     assert filled.endswith(" -r requirements.txt")
-    assert started == "own python3 train.py"
+    assert started in (
+        "own python3 train.py", "own python3 engine.py --port 8000 --shutdown-timeout 25",
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WITH_PYTHON)
+@pytest.mark.parametrize("name", ON_CHECKPOINTS)
 def test_the_requirements_have_what_checkpoints_need(name):
     """In the versions that tpuctl itself asks for: the library comes without them."""
     project = tomllib.loads((TEMPLATES.parent / "pyproject.toml").read_text())["project"]

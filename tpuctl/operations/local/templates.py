@@ -13,7 +13,7 @@ ROOTS = (PACKAGE / "templates", PACKAGE.parent / "templates")
 """Where templates are: in the installed package, or beside it in the source tree."""
 JOB_FILE, README, DATA = "job.yaml", "README.md", "data"
 DATA_TEMPLATE = "digits"
-"""The template whose data those use that have none of their own."""
+"""The template whose data are used by those whose README names them."""
 FIRST = "digits-jax"
 """The template of whoever names none: it is the same program on every cloud."""
 FIRST_OFFLINE = "digits"
@@ -87,13 +87,15 @@ def _about(folder: Path) -> str:
 
 
 def _contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every file by its place in the folder, with data of another template where it has none."""
+    """Every file by its place in the folder, with data of another template that it uses."""
+    place, uses_shared = f"../{DATA_TEMPLATE}/{DATA}/".encode(), False
     for path in _files(folder):
         data = path.read_bytes()
         if path.name == README:
-            data = data.replace(f"../{DATA_TEMPLATE}/{DATA}/".encode(), f"{DATA}/".encode())
+            uses_shared = place in data
+            data = data.replace(place, f"{DATA}/".encode())
         yield path.relative_to(folder), data
-    if not (folder / DATA).is_dir():
+    if uses_shared:
         shared = template_folder(DATA_TEMPLATE)
         for path in _files(shared / DATA):
             yield path.relative_to(shared), path.read_bytes()

@@ -160,14 +160,19 @@ def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, 
         "on the simulated chips of a v5litepod-16 slice: 4 workers, 16 chips"
     )
     names = tpuctl("job", "templates", "-o", "name").out.split()
-    assert names == ["digits", "digits-jax", "jax-transformer", "keras", "tensorflow", "torch-gloo"]
+    assert names == [
+        "digits", "digits-jax", "jax-generate", "jax-transformer", "keras", "openai-stub",
+        "tensorflow", "torch-gloo", "vllm",
+    ]  # fmt: skip
     for name in names:
         written = tpuctl("job", "init", name, str(tmp_path / name), "-o", "name").out.split()
         assert written[0] == str(tmp_path / name / "job.yaml")
         assert "../digits/data" not in (tmp_path / name / "README.md").read_text()
-        assert (tmp_path / name / "data" / "README.md").is_file()
+        has_data = name not in ("jax-generate", "openai-stub", "vllm")
+        assert (tmp_path / name / "data" / "README.md").is_file() == has_data
         plan = tpuctl("job", "submit", written[0], "--dry-run", "-o", "json")
-        assert (plan.code, plan.json["files"]) == (0, len(written)), plan.err
+        files = 0 if name == "vllm" else len(written)  # all of it is in the job file
+        assert (plan.code, plan.json["files"]) == (0, files), plan.err
 
 
 def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
