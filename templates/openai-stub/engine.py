@@ -77,7 +77,8 @@ def word_at(prompt, number):
 
 def failure(status, message):
     """An error in the words of OpenAI's API."""
-    kind = {400: "BadRequestError", 404: "NotFoundError"}.get(status, "ServiceUnavailableError")
+    kinds = {400: "BadRequestError", 404: "NotFoundError", 503: "ServiceUnavailableError"}
+    kind = kinds.get(status, "InternalServerError")
     error = {"message": message, "type": kind, "param": None, "code": status}
     headers = {"Retry-After": "1"} if status == 503 else {}
     return web.json_response({"error": error}, status=status, headers=headers)
@@ -105,6 +106,8 @@ def chunk_of(about, is_chat, text, reason=None):
 async def complete(request):
     """Answer /v1/completions and /v1/chat/completions."""
     engine = request.app[ENGINE]
+    if engine.is_draining and engine.options.silent_shutdown:
+        return failure(500, "cannot schedule new futures after shutdown")
     if engine.is_draining or not engine.is_loaded:
         return failure(503, "the engine is shutting down" if engine.is_loaded else "loading")
     try:
@@ -173,7 +176,8 @@ async def stream(request, engine, asked, prompt, count):
 async def health(request):
     """Say 200 while requests are taken."""
     engine = request.app[ENGINE]
-    return web.Response(status=200 if engine.is_loaded and not engine.is_draining else 503)
+    is_ending = engine.is_draining and not engine.options.silent_shutdown
+    return web.Response(status=200 if engine.is_loaded and not is_ending else 503)
 
 
 async def models(request):
@@ -232,6 +236,7 @@ def main():
     parser.add_argument("--served-model-name", default="stub")
     parser.add_argument("--max-num-seqs", type=int, default=8, help="requests computed at once")
     parser.add_argument("--shutdown-timeout", type=float, default=0, help="0: SIGTERM aborts all")
+    parser.add_argument("--silent-shutdown", action="store_true", help="do not say so in /health")
     parser.add_argument("--seconds-per-token", type=float, default=0.02)
     parser.add_argument("--seconds-per-prompt", type=float, default=0.05)
     parser.add_argument("--seconds-to-load", type=float, default=1.0)

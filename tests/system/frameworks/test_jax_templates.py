@@ -1,5 +1,6 @@
 """The templates in JAX as jobs, with few and small steps: they learn, save and go on."""
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -132,6 +133,23 @@ def test_the_transformer_learns_on_a_mesh_of_all_devices(lab, tmp_path):
     assert losses[-1] < losses[0] - 0.7
     assert last(lines, 1)["mesh"] == "2x4"
     assert float(last(lines, 1)["held_back_loss"]) < losses[0] - 0.7
+    assert_text_is_generated(lab)
+
+
+def assert_text_is_generated(lab) -> None:
+    """The template that generates text takes what was saved: letters and spaces, most of it."""
+    directory = checkpoints(lab.cloud.home, "jax-transformer/checkpoints")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(template_folder("jax-generate")))
+        import generation
+
+        generator = generation.Generator(restore(directory).tree["weights"], 1, 16)
+        tokens = [generator.begin(0, list(b"Of man"), 0.5, 1)]
+        tokens += [int(generator.step()[0]) for _ in range(9)]
+    for name in ("generation", "model"):
+        del sys.modules[name]
+    text = "".join(map(chr, tokens))
+    assert sum(letter.isalpha() or letter.isspace() for letter in text) >= 7, text
 
 
 @pytest.mark.soak

@@ -77,6 +77,17 @@ def test_told_to_end_it_finishes_what_is_in_flight_and_takes_nothing_new():
         assert engine.process.wait(30) == 0
 
 
+def test_it_may_be_as_silent_as_vllm_when_it_is_told_to_end():
+    options = (*SLOW, "--shutdown-timeout", "30", "--silent-shutdown")
+    with running("openai-stub", *options) as engine:
+        with engine.sent("/v1/completions", {**PROMPT, "stream": True}) as answer:
+            engine.process.terminate()
+            engine.until(lambda: engine.ask("/v1/completions", {"prompt": "a"})[0] == 500)
+            assert engine.health() == 200
+            assert len(texts_of(answer.read().decode())) == 13
+        assert engine.process.wait(30) == 0
+
+
 def test_told_to_end_without_a_timeout_it_loses_them_as_vllm_does():
     with running("openai-stub", *SLOW) as engine:
         with engine.sent("/v1/completions", ENDLESS) as answer:
