@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 MOST_BYTES = 1 << 20
-"""Of an event; a stream that sends more without ending one is broken."""
+"""The most bytes of an event; a stream that sends more without ending one is broken."""
 DONE = b"[DONE]"
 """What engines with OpenAI's API send last."""
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")

@@ -11,7 +11,7 @@ from tpuctl.errors import LocalIOError, UsageError, unreadable_error
 MOST_RATE = 100_000.0
 MOST_BODIES = 10_000
 MOST_BODY_BYTES = 64 << 20
-"""Of all bodies together: they are kept in memory."""
+"""The size of all bodies together, which are kept in memory."""
 MOST_TOKEN_BYTES = 64 << 10
 JSON = "application/json"
 _METHOD = re.compile(r"[A-Z]{1,20}")
@@ -29,12 +29,12 @@ class LoadPlan:
     """One of them is drawn for each request; empty: requests have none."""
     duration_s: float = 10.0
     warm_up_s: float = 0.0
-    """Before that time, at the same rate, nothing is counted."""
+    """Requests of the same rate come first for so long, and are not counted."""
     deadline_s: float = 30.0
     """A request that is not answered so long after it was due has failed."""
     max_in_flight: int = 512
     is_stream: bool = False
-    """The answers are streams, whose events are timed."""
+    """Whether the answers are streams, whose events are timed."""
     seed: int = 0
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SIZE_INCHES = (12.0, 5.0)
 CURVE_PERCENTS = (50.0, 90.0, 99.0, 99.9)
 PERCENTS = (0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
-"""Along the axis of the second chart, a tenfold step each: 90, 99, 99.9."""
+"""The points of a line in the second chart, whose axis has a step for each nine: 90, 99, 99.9."""
 TICKS = (0.0, 90.0, 99.0, 99.9, 99.99)
 
 

@@ -10,7 +10,7 @@ from tpuctl.operations.load.duration_histogram import DurationHistogram
 LATE_S = 0.01
 """Requests may be sent so late before anybody needs to know."""
 LATE_SHARE = 0.1
-"""And so late in parts of the latency: then the latency is mostly the server's."""
+"""The same as a part of the latency: below it the latency is mostly the server's."""
 
 
 def poisson_arrivals(rate: float, duration_s: float, random: Random) -> Iterator[float]:
@@ -35,17 +35,17 @@ class RateMeasurement:
     """Requests that were due; each of them is counted below, as one of four things."""
     succeeded: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    """By status, or by what went wrong: connect, disconnected, truncated, deadline, protocol."""
+    """Failures by status or kind: connect, disconnected, truncated, deadline, protocol."""
     dropped: int = 0
-    """Not sent, because as many as allowed were in flight."""
+    """Requests that were not sent, because as many as allowed were in flight."""
     unfinished: int = 0
-    """In flight when the measurement was interrupted."""
+    """Requests in flight when the measurement was interrupted."""
     elapsed_s: float = 0.0
-    """Until the last answer, `duration_s` at least unless it was interrupted."""
+    """The time until the last answer, at least `duration_s` unless it was interrupted."""
     received_bytes: int = 0
-    """Of the bodies of answers that succeeded."""
+    """The bytes of the bodies of answers that succeeded."""
     events: int = 0
-    """Of streams that succeeded, without the one that says that the stream is done."""
+    """The events of streams that succeeded, without those that say that a stream is done."""
     latency: DurationHistogram = field(default_factory=DurationHistogram)
     """From when a request was due to the end of its answer, of those that succeeded."""
     service_time: DurationHistogram = field(default_factory=DurationHistogram)
