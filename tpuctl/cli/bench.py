@@ -138,8 +138,8 @@ def serve(
     and not left out.
 
     Percentiles are those of the requests that succeeded (status 2xx and a whole body). ERRORS
-    counts the others by status, or as connect, disconnected, truncated, deadline, protocol or
-    error-event. Ctrl-C prints what was measured so far.
+    counts the others by status, or as connect, tls, disconnected, truncated, deadline,
+    error-event or protocol. Ctrl-C prints what was measured so far.
     """
     if plot is not None:
         metric_plot.check_format(plot)

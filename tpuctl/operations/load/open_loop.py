@@ -168,6 +168,7 @@ def error_word(error: Exception) -> str:
         return str(error)
     words: tuple[tuple[type[Exception], str], ...] = (
         (TimeoutError, "deadline"),
+        (aiohttp.ClientSSLError, "tls"),
         (aiohttp.ClientConnectorError, "connect"),
         (aiohttp.ClientPayloadError, "truncated"),
         (aiohttp.ServerDisconnectedError, "disconnected"),

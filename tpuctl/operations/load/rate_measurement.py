@@ -35,7 +35,7 @@ class RateMeasurement:
     """Requests that were due; each of them is counted below, as one of four things."""
     succeeded: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    """Failures by status or kind: connect, disconnected, truncated, deadline, protocol."""
+    """Failures by status or kind: connect, tls, disconnected, truncated, deadline, ..."""
     dropped: int = 0
     """Requests that were not sent, because as many as allowed were in flight."""
     unfinished: int = 0

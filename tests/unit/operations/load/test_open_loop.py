@@ -187,6 +187,7 @@ def test_every_failure_has_a_word():
     words = {
         "deadline": TimeoutError(),
         "connect": connection,
+        "tls": aiohttp.ClientConnectorSSLError(None, OSError("certificate")),
         "truncated": aiohttp.ClientPayloadError(),
         "disconnected": aiohttp.ServerDisconnectedError(),
         "protocol": aiohttp.InvalidURL("x"),
