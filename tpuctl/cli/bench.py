@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from tpuctl.cli.shell.options import Noun
-from tpuctl.cli.shell.output import Columns, attributes, values_of
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import Columns, attributes, values_of
 from tpuctl.metrics.exporters import metric_plot
 from tpuctl.models.duration import parse_duration
 from tpuctl.operations.load import load_plot

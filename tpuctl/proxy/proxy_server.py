@@ -173,7 +173,7 @@ class ServiceProxy:
 
 
 def _logger(say: Callable[[str], None]) -> logging.Logger:
-    """What aiohttp tells of connections, one line each."""
+    """What aiohttp reports about connections, one line each."""
 
     class LineHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

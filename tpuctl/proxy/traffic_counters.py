@@ -22,7 +22,7 @@ class ProxyValue(NamedTuple):
 
 
 @dataclass(slots=True)
-class DurationHistogram:
+class PrometheusHistogram:
     """How many durations were at most each bound."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
@@ -51,8 +51,8 @@ class TrafficCounters:
     """The replica, "" for none, and the status -> requests."""
     retries: Counter[str] = field(default_factory=Counter)
     """The replica that failed -> requests that were given to another one after it."""
-    first_byte: DurationHistogram = field(default_factory=DurationHistogram)
-    whole: DurationHistogram = field(default_factory=DurationHistogram)
+    first_byte: PrometheusHistogram = field(default_factory=PrometheusHistogram)
+    whole: PrometheusHistogram = field(default_factory=PrometheusHistogram)
 
     def values(self, pool: ReplicaPool) -> Iterator[ProxyValue]:
         """Every metric of the proxy."""

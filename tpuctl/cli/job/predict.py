@@ -7,8 +7,8 @@ import typer
 
 from tpuctl.cli.job.submit import refuse_other_project, run_job, show_plan
 from tpuctl.cli.shell.options import completed_by
-from tpuctl.cli.shell.output import Columns, Usd, attributes
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.values import Columns, Usd, attributes
 from tpuctl.errors import UsageError
 
 if TYPE_CHECKING:

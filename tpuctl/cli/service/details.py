@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
-from tpuctl.cli.shell.output import (
+from tpuctl.cli.shell.output import Output
+from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import (
     Columns,
     Moment,
-    Output,
     Usd,
     attributes,
     moment_of,
@@ -15,7 +16,6 @@ from tpuctl.cli.shell.output import (
     usd_of,
     values_of,
 )
-from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.inference.service_record import Replica, Revision
 from tpuctl.operations.services.queries import ServiceView
 

@@ -118,7 +118,7 @@ def delete(runtime: Runtime, name: ServiceName, yes: Yes = False, no_wait: NoWai
     Its replicas finish their requests first, for at most serve.drain_s.
     """
     from tpuctl.cli.shell import job_notices
-    from tpuctl.cli.shell.output import Usd
+    from tpuctl.cli.shell.tables.values import Usd
     from tpuctl.operations.services import delete as deletion
     from tpuctl.operations.services import queries
 

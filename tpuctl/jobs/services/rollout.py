@@ -19,7 +19,7 @@ MOST_FAILURES = 5
 FIRST_PAUSE_S = 10.0
 LONGEST_PAUSE_S = 300.0
 STABLE_S = 600.0
-"""A replica that was READY for so long was no failure of its revision."""
+"""A replica that was READY for so long does not count as a failure of its revision."""
 
 
 def count_failures(before: ServiceRecord, record: ServiceRecord, now_s: float) -> ServiceRecord:

@@ -1,1 +1,1 @@
-"""What a command decides about services: create, list, describe, update, delete, and their proxy."""
+"""What a command decides about services: create, list, describe, update, delete, and proxy."""

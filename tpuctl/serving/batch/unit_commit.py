@@ -105,7 +105,7 @@ class UnitCommit:
         try:
             there = self._kind.row_numbers(data)
         except (ValueError, KeyError, OSError) as error:
-            raise IntegrityError(f"{self._output.url}/{name} is no output: {error}") from error
+            raise IntegrityError(f"{self._output.url}/{name} cannot be an output: {error}") from error
         return missing_rows(there, predicted)
 
 

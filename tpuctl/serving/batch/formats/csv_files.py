@@ -105,7 +105,7 @@ def _parse(data: bytes, url: str) -> list[list[str]]:
 def _whole_records(
     records: Iterable[list[str]], first_row: int, width: int
 ) -> tuple[list[list[str]], list[int], list[RejectedRow]]:
-    """Records of that many fields and their numbers; an empty line is no row, but is counted."""
+    """Records of that many fields and their numbers; an empty line is not a row, but is counted."""
     cells, numbers, rejects = [], [], []
     for row, record in enumerate(records, first_row):
         if len(record) == width:
