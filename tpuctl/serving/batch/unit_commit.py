@@ -105,7 +105,8 @@ class UnitCommit:
         try:
             there = self._kind.row_numbers(data)
         except (ValueError, KeyError, OSError) as error:
-            raise IntegrityError(f"{self._output.url}/{name} cannot be an output: {error}") from error
+            place = f"{self._output.url}/{name}"
+            raise IntegrityError(f"{place} cannot be an output: {error}") from error
         return missing_rows(there, predicted)
 
 
