@@ -12,7 +12,9 @@ from tpuctl.models.inference.service_record import ServiceRecord
 def requests_in_flight(seen: ServiceObservation) -> int:
     """The requests that replicas have or that wait for one, by all proxies that live."""
     reports = [each.report for each in seen.proxies]
-    return sum(sum(map(_positive, each.in_flight.values())) + each.queued for each in reports)
+    return sum(
+        sum(map(_positive, each.in_flight.values())) + _positive(each.queued) for each in reports
+    )
 
 
 def scale(record: ServiceRecord, seen: ServiceObservation) -> ServiceRecord:

@@ -195,9 +195,23 @@ def decode(data: bytes, name: str) -> ServiceRecord:
         found = decoding.decode_dataclass(ServiceRecord, document)
         if found.name != decoding.check_job_id(name):
             raise MalformedError(f"it is that of service {found.name[:80]!r}")
+        _check_revisions(found)
     except MalformedError as error:
         raise DamagedStateError(
             f"the record of service {name!r} cannot be read: {error}",
             hint="whether it has slices is shown by: tpuctl sweep",
         ) from error
     return found
+
+
+def _check_revisions(record: ServiceRecord) -> None:
+    """Raise MalformedError unless every replica is of a revision, and every revision an engine."""
+    numbers = {revision.number for revision in record.revisions}
+    if not numbers:
+        raise MalformedError("it has no revision")
+    if any(revision.spec.serve is None for revision in record.revisions):
+        raise MalformedError("a revision has no engine")
+    for replica in record.replicas:
+        decoding.check_job_id(replica.job_id)
+        if replica.revision not in numbers:
+            raise MalformedError(f"replica {replica.number} is of no revision")

@@ -1,12 +1,19 @@
 """The controller of one service, turn by turn: what it writes, submits, cancels and removes."""
 
 import asyncio
+import json
 import socket
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tpuctl.errors import CapacityError, ConflictError, PreconditionError, TransientError
+from tpuctl.errors import (
+    CapacityError,
+    ConflictError,
+    DamagedStateError,
+    PreconditionError,
+    TransientError,
+)
 from tpuctl.jobs import client
 from tpuctl.jobs.interfaces import Backends, Clocks
 from tpuctl.jobs.leases import lease as leasing
@@ -254,6 +261,27 @@ def test_what_is_short_now_is_tried_again(rig, monkeypatch):
     monkeypatch.setattr(job_submission, "draft_record", draft)
     rig.turns()
     assert len(rig.jobs()) == 1
+
+
+def test_a_record_that_makes_no_sense_is_damaged(rig):
+    rig.turns()
+    document = json.loads(service_store.encode(rig.record))
+    (replica,), (revision,) = document["replicas"], document["revisions"]
+    wrong = {
+        "it has no revision": {"revisions": [], "replicas": []},
+        "a revision has no engine": {
+            "revisions": [{**revision, "spec": {**revision["spec"], "serve": None}}]
+        },
+        "replica 1 is of no revision": {"replicas": [{**replica, "revision": 9}]},
+        "no job is named like that": {"replicas": [{**replica, "job_id": "../x"}]},
+        "it is that of service 'other'": {"name": "other"},
+    }
+    said = {}
+    for text, change in wrong.items():
+        with pytest.raises(DamagedStateError) as caught:
+            service_store.decode(json.dumps({**document, **change}).encode(), "digits")
+        said[text] = str(caught.value)
+    assert {text: line for text, line in said.items() if text not in line} == {}
 
 
 def test_a_proxy_lives_while_its_report_changes(tmp_path):

@@ -257,7 +257,7 @@ def test_a_service_that_may_have_none_is_seen_to_work_first():
 
 def test_a_negative_count_of_a_proxy_hides_no_other_request():
     world = running_world(1, max=3, in_flight=1.0)
-    world.proxies = [Proxy({"1": -5}), Proxy({"1": 2})]
+    world.proxies = [Proxy({"1": -5}, queued=-3), Proxy({"1": 2})]
     world.step()
     assert world.record.wanted_replicas == 2
 
