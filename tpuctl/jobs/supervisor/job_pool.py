@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from tpuctl.errors import DamagedStateError, NotFoundError, TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
@@ -246,6 +247,8 @@ class JobPool:
         told = self.inherited_steps.get(lease.job_id)
         stored = replace(stored, record=job_steps.with_step(stored.record, told))
         writer = RecordWriter(backends.store, lease, self.clocks, stored)
+        if replica := stored.record.replica:
+            writer.on_written = partial(self._wake_service, replica.service)
         controller = JobController(backends, self.clocks, writer, self.vault)
         self.controllers[lease.job_id] = controller
         self.inherited_steps.pop(lease.job_id, None)
@@ -259,6 +262,12 @@ class JobPool:
         self.services[lease.job_id] = controller
         await controller.run_until_settled()
         await asyncio.to_thread(self._settle, backends, lease)
+
+    def _wake_service(self, name: str) -> None:
+        """Let a service that is held here see at once that the job of a replica has changed."""
+        controller = self.services.get(leasing.service_lease_id(name))
+        if controller is not None:
+            controller.alarm.set()
 
     def _job_here(self, job_id: str) -> JobRecord | None:
         controller = self.controllers.get(job_id)

@@ -1,7 +1,7 @@
 """The record of one job as its controller writes it: over the generation that it read last."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -46,6 +46,8 @@ class RecordWriter:
     clocks: Clocks
     stored: StoredRecord
     """The generation is the one that the bucket has."""
+    on_written: Callable[[], None] = lambda: None
+    """Called after every write."""
     written: JobRecord | None = None
     written_s: float = 0.0
     checked_s: float = float("-inf")
@@ -134,6 +136,7 @@ class RecordWriter:
             records.save, self.store, record, self.stored.generation
         )
         self.written, self.written_s = record, self.clocks.monotonic()
+        self.on_written()
 
 
 def _stripped(record: JobRecord, fields: Mapping[str, object]) -> JobRecord:
