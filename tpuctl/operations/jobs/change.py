@@ -13,7 +13,13 @@ from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit import shared_checkpoints
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervision
-from tpuctl.operations.jobs.events import CancelRequested, JobNotice, JobRuntime, Reopened
+from tpuctl.operations.jobs.events import (
+    CancelRequested,
+    JobNotice,
+    JobRuntime,
+    Noted,
+    Reopened,
+)
 from tpuctl.store import Entry, Store
 
 DELETIONS_AT_ONCE = 16
@@ -59,6 +65,12 @@ def cancel(runtime: JobRuntime, names: Sequence[str]) -> Generator[JobNotice, No
     asked = [job for job in jobs.values() if job.job_id not in errors]
     for job in asked:
         yield CancelRequested(job, ended.get(job.job_id))
+        if job.replica is not None and job.job_id not in ended:
+            name = job.replica.service
+            yield Noted(
+                f"another replica of service {name} takes its place; to end the service: "
+                f"tpuctl service delete {name}"
+            )
     return CancelResult(asked, errors)
 
 
