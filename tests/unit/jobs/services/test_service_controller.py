@@ -273,7 +273,7 @@ def test_a_record_that_makes_no_sense_is_damaged(rig):
             "revisions": [{**revision, "spec": {**revision["spec"], "serve": None}}]
         },
         "replica 1 is of no revision": {"replicas": [{**replica, "revision": 9}]},
-        "no job is named like that": {"replicas": [{**replica, "job_id": "../x"}]},
+        "it is not the name of a job": {"replicas": [{**replica, "job_id": "../x"}]},
         "it is that of service 'other'": {"name": "other"},
     }
     said = {}
