@@ -1,18 +1,23 @@
-"""`tpuctl serve NAME`: one address in front of the replicas of a service."""
+"""`tpuctl serve NAME|FILE`: one address in front of the replicas of a service."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, run_until_signal
 from tpuctl.models.duration import parse_duration
 from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_SILENCE_S
 
 if TYPE_CHECKING:
+    from tpuctl.models.inference.service_record import ServiceRecord
     from tpuctl.operations.services.proxy_listening import ListenAddress
     from tpuctl.operations.services.proxying import ProxyDoor
 
@@ -21,7 +26,14 @@ METRICS_PORT = "tpuctl serve NAME --metrics 0"
 
 def serve(
     runtime: Runtime,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A service.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A service; or a job file with `serve`, whose service is created first.",
+            autocompletion=completed_by("service"),
+        ),
+    ],
     listen: Annotated[
         str,
         typer.Option(
@@ -79,10 +91,12 @@ def serve(
     token = _token(runtime, token_file)
     proxy_listening.require_token(address, token)
     tls = proxy_listening.tls_context(tls_cert, tls_key)
-    record = proxying.load_service(runtime.store(), name)
     limits = proxying.make_limits(silence or PROXY_SILENCE_S, max_in_flight)
     proxy_listening.raise_file_limit()
     listening, given = proxy_listening.listen(address)
+    with closed_on_error(listening):
+        record = _find_or_create(runtime, name)
+    name = record.name
     door = proxying.ProxyDoor(listening, token, limits, tls)
     if not (address.is_loopback or tls):
         runtime.output.warn("requests and the token are not encrypted: add --tls-cert, --tls-key")
@@ -95,6 +109,32 @@ def serve(
         _serve(runtime, name, door, given, metrics),
         stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S,
     )
+
+
+@contextmanager
+def closed_on_error(listening: socket.socket) -> Iterator[None]:
+    """Close a socket where the lines in here fail."""
+    try:
+        yield
+    except BaseException:
+        listening.close()
+        raise
+
+
+def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
+    """The service of that name, or the new one of a job file: a name has no dot and no slash.
+
+    Raises NotFoundError, ConflictError for a job file whose service exists already.
+    """
+    from tpuctl.cli.shell import job_notices
+    from tpuctl.operations.jobs.submit import JobRequest
+    from tpuctl.operations.services import proxying, submit
+
+    if "/" not in name and not name.endswith((".yaml", ".yml")):
+        return proxying.load_service(runtime.store(), name)
+    runtime.refuse_other_project()
+    request = JobRequest(Path(name), None, runtime.shared.zone)
+    return job_notices.result_of(runtime, submit.submit_file(runtime, request))
 
 
 async def _serve(

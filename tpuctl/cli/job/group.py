@@ -135,12 +135,11 @@ def cancel(
 
     Programs get SIGTERM first.
     """
-    from tpuctl.cli.job import submit
     from tpuctl.cli.job.details import show_jobs
     from tpuctl.cli.shell import job_notices
     from tpuctl.operations.jobs import change, supervision
 
-    submit.refuse_other_project(runtime)
+    runtime.refuse_other_project()
     result = job_notices.result_of(runtime, change.cancel(runtime, names))
     show_jobs(runtime.output, result.asked)
     job_notices.show_supervision(runtime, supervision.check_other_owners(runtime, result.asked))
@@ -186,12 +185,11 @@ def retry(runtime: Runtime, name: JobName) -> None:
 
     A supervisor is started when none runs.
     """
-    from tpuctl.cli.job import submit
     from tpuctl.cli.job.details import show_jobs
     from tpuctl.cli.shell import job_notices
     from tpuctl.operations.jobs import change, supervision
 
-    submit.refuse_other_project(runtime)
+    runtime.refuse_other_project()
     job = job_notices.result_of(runtime, change.retry(runtime, name))
     show_jobs(runtime.output, [job])
     job_notices.show_supervision(runtime, supervision.check_other_owners(runtime, [job]))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.job.submit import refuse_other_project, run_job, show_plan
+from tpuctl.cli.job.submit import run_job, show_plan
 from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Columns, Usd, attributes
@@ -87,7 +87,7 @@ def predict(
 
     if program is not None and command is not None:
         raise UsageError("--program and --command exclude each other", hint="give one of them")
-    refuse_other_project(runtime)
+    runtime.refuse_other_project()
     spec = predictions.build_spec(
         runtime,
         predictions.PredictRequest(

@@ -107,15 +107,6 @@ def supervise_here(runtime: Runtime, job: JobRecord) -> None:
     queries.require_success(ended)
 
 
-def refuse_other_project(runtime: Runtime) -> None:
-    """Raises UsageError for --project: a supervisor is told the context and nothing else."""
-    if runtime.shared.project or runtime.environ.get("TPUCTL_PROJECT"):
-        raise UsageError(
-            "a job runs in the project of its context",
-            hint="leave out --project and TPUCTL_PROJECT; make a context for that project",
-        )
-
-
 def _submit(
     runtime: Runtime,
     file: Path,
@@ -145,7 +136,7 @@ def _request(
 ) -> "JobRequest":
     from tpuctl.operations.jobs.submit import JobRequest
 
-    refuse_other_project(runtime)
+    runtime.refuse_other_project()
     return JobRequest(file, node, runtime.shared.zone, tuple(include or ()))
 
 

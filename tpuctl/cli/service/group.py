@@ -88,6 +88,7 @@ def update(
     from tpuctl.operations.jobs.submit import JobRequest
     from tpuctl.operations.services import queries, submit
 
+    runtime.refuse_other_project()
     if file is None and checkpoint is None:
         raise UsageError(
             "nothing to roll out",
@@ -122,6 +123,7 @@ def delete(runtime: Runtime, name: ServiceName, yes: Yes = False, no_wait: NoWai
     from tpuctl.operations.services import delete as deletion
     from tpuctl.operations.services import queries
 
+    runtime.refuse_other_project()
     view = job_notices.result_of(runtime, queries.load_service(runtime, name))
     usd, count = view.usd_per_hour, len(view.running)
     price = "" if usd is None else f" at {Usd(usd)} USD/h"

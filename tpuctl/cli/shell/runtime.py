@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tpuctl.cli.shell.options import Shared
-from tpuctl.errors import NotFoundError, RefusedError
+from tpuctl.errors import NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from tpuctl.api.compute import AddressReader
@@ -213,6 +213,14 @@ class Runtime:
         name = self.context_name.value
         is_known = name in self.config.contexts or local_cloud.exists(self.home, name)
         return name == config.DEFAULT_CONTEXT and not is_known
+
+    def refuse_other_project(self) -> None:
+        """Raise UsageError for --project: a supervisor is told the context and nothing else."""
+        if self.shared.project or self.environ.get("TPUCTL_PROJECT"):
+            raise UsageError(
+                "a job runs in the project of its context",
+                hint="leave out --project and TPUCTL_PROJECT; make a context for that project",
+            )
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something is deleted; raises RefusedError unless the answer is yes."""

@@ -18,6 +18,7 @@ def warnings_for(record: JobRecord) -> list[str]:
             and spec.restart.preemption
             and spec.checkpoints is None
             and spec.predict is None
+            and spec.serve is None
         ),
         f"{wanted.runtime_version} has TensorFlow, which does not work across slices": (
             wanted.num_slices > 1

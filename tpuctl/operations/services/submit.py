@@ -28,6 +28,7 @@ from tpuctl.operations.jobs.events import (
 from tpuctl.operations.jobs.submit import (
     CheckedRequest,
     JobRequest,
+    check_file,
     check_request,
     submission_warnings,
     submit_checked,
@@ -101,6 +102,7 @@ def submit_file(
     runtime: JobRuntime, request: JobRequest
 ) -> Generator[JobNotice, None, ServiceRecord]:
     """Create the service of a job file, which must have `serve`: what `tpuctl serve FILE` does."""
+    check_file(runtime, request)
     found = yield from check_request(runtime, request)
     if found.spec.serve is None:
         raise UsageError(
@@ -121,6 +123,7 @@ def plan_update(
     lines: list[str] = []
     newest = service.revisions[-1]
     if request is not None:
+        check_file(runtime, request)
         found = yield from check_request(runtime, request)
         spec, submitter = _checked_spec(found, name), _submitter(runtime, found, lines)
     else:

@@ -152,6 +152,20 @@ def test_a_name_is_taken_once_and_a_service_is_not_awaited(tpuctl, chat, tmp_pat
     assert len(list(store.list("tpuctl/services/"))) == 1
 
 
+def test_serve_takes_a_job_file_of_a_service_that_is_new(tpuctl, chat, tmp_path):
+    (tmp_path / "chat.yaml").write_text(FILE)
+    taken = tpuctl("serve", str(tmp_path / "chat.yaml"), "--listen", "0")
+    assert (taken.code, taken.err.splitlines()[0]) == (11, "error: service 'chat' exists already")
+    (tmp_path / "job.yaml").write_text(FILE.partition("serve:")[0] + "run: a\n")
+    no_service = tpuctl("serve", str(tmp_path / "job.yaml"), "--listen", "0")
+    assert (no_service.code, "has no serve: it is a job" in no_service.err) == (2, True)
+    assert tpuctl("serve", str(tmp_path / "none.yaml"), "--listen", "0").code == 10
+    elsewhere = tpuctl("--project", "p", "serve", str(tmp_path / "chat.yaml"), "--listen", "0")
+    assert (elsewhere.code, elsewhere.err.splitlines()[0]) == (
+        2, "error: a job runs in the project of its context"
+    )  # fmt: skip
+
+
 def test_the_plan_of_a_service_writes_nothing(tpuctl, cloud, tmp_path, store):
     (tmp_path / "chat.yaml").write_text(FILE)
     planned = tpuctl("job", "submit", str(tmp_path / "chat.yaml"), "--dry-run", "-o", "json")
