@@ -111,7 +111,9 @@ def check_file(runtime: JobRuntime, request: JobRequest) -> None:
 
     Raises UsageError, NotFoundError, LocalIOError.
     """
-    spec = job_file.load(request.file, bucket=job_file.ANY_BUCKET, environ=runtime.environ)
+    spec = request.spec or job_file.load(
+        request.file, bucket=job_file.ANY_BUCKET, environ=runtime.environ
+    )
     job_secrets.resolve_values(spec.secrets, runtime.environ)
 
 

@@ -87,6 +87,7 @@ def submit_job_or_service(
     Raises what `create_service` and `submit_job` raise, and UsageError for a service whose end is
     to be awaited.
     """
+    check_file(runtime, request)
     found = yield from check_request(runtime, request)
     if found.spec.serve is not None and is_awaited:
         raise UsageError(
