@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 
 from aiohttp import web
@@ -59,11 +60,21 @@ async def engine(listening: socket.socket) -> None:
         await response.write(b"data: [DONE]\n\n")
         return response
 
+    async def events(_request: web.Request) -> web.StreamResponse:
+        """Events that say when they were sent, by the clock that all processes share."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(_request)
+        for _ in range(200):
+            await asyncio.sleep(0.005)
+            await response.write(b"data: %d\n\n" % time.monotonic_ns())
+        return response
+
     app = web.Application()
     app.router.add_get("/health", small)
     app.router.add_route("*", "/small", small)
     app.router.add_route("*", "/work", work)
     app.router.add_route("*", "/stream", stream)
+    app.router.add_get("/events", events)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.SockSite(runner, listening).start()

@@ -119,6 +119,35 @@ def test_added_latency(farm, method):
     )  # fmt: skip
 
 
+def event_latencies(port: int) -> list[float]:
+    """Milliseconds from the engine's writing of each event to its reading here."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/events")
+    took = []
+    with connection.getresponse() as answer:
+        while line := answer.readline():
+            if line.startswith(b"data: "):
+                took.append((time.monotonic_ns() - int(line[6:])) / 1e6)
+    connection.close()
+    return took
+
+
+def test_added_latency_of_events(farm):
+    _, engine = farm.start()
+    with proxy_of(engine) as (_, ours):
+        p50: dict[int, list[float]] = {engine: [], ours: []}
+        for number in range(ROUNDS + 1):
+            for port, found in p50.items():
+                took = statistics.median(event_latencies(port))
+                if number:
+                    found.append(took)
+    keep(
+        "proxy, added latency of an event", "none but the way itself: at most 1.5 ms",
+        added_p50_ms=[a - b for a, b in zip(p50[ours], p50[engine], strict=True)],
+        direct_p50_ms=p50[engine],
+    )  # fmt: skip
+
+
 async def stream_once(session: aiohttp.ClientSession, url: str) -> str:
     """ "" for a stream that came whole; otherwise what happened."""
     try:

@@ -1,12 +1,14 @@
 """`tpuctl serve NAME`: engines on workers, behind one address of this machine."""
 
 import contextlib
+import http.client
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,10 +32,12 @@ from tpuctl.models.job import JobSpec, Resources
 
 TOKEN = "0123456789abcdef0123456789abcdef"  # noqa: S105 - of this test
 ENGINE = """
-import http.server, sys
+import http.server, sys, time
 class Engine(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def do_GET(self):
+        if self.path == '/slow':
+            time.sleep(3600)
         body = sys.argv[1].encode()
         self.send_response(200)
         self.send_header('Content-Length', str(len(body)))
@@ -41,6 +45,7 @@ class Engine(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
     def log_message(self, *text): pass
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Engine)
+server.daemon_threads = True
 print(server.server_port, flush=True)
 server.serve_forever()
 """
@@ -144,6 +149,30 @@ def test_requests_reach_workers_and_the_load_is_written(served):
     assert "service 'chat' goes on" in rest
     assert "Traceback" not in "".join(lines) + rest
     assert service_store.load_reports(store, "chat") == []
+
+
+def test_a_second_interrupt_waits_for_no_request(served):
+    tpuctl, _ = served
+    with proxy(tpuctl.home, "--metrics", "0") as (url, lines, process):
+        metrics = next(line.split()[-1] for line in lines if line.startswith("metrics: "))
+        asking = threading.Thread(target=ask_in_vain, args=(f"{url}/slow",))
+        asking.start()
+        while not re.search(r'in_flight{replica="\d"} 1', get(metrics)):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert "in flight: waiting" in next(
+            line for line in process.stderr if "in flight" in line or "interrupted" in line
+        )
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+        assert process.wait() == 130
+        asking.join()
+
+
+def ask_in_vain(url):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        get(url)
 
 
 def replace_state(state):

@@ -1,17 +1,19 @@
 """Who is answered, what is refused, and requests that mean two things."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 import ssl
 import subprocess
 from dataclasses import replace
 
+import aiohttp
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from client.proxy.engines import LIMITS, proxied, send_raw, until
+from client.proxy.engines import LIMITS, proxied, raw_engine, send_raw, standing, until
 from tpuctl.operations.services.proxy_listening import tls_context
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
@@ -190,3 +192,60 @@ def test_no_bytes_of_a_client_bring_the_proxy_down():
             assert not any("error: " in line for line in stand.lines), stand.lines
         finally:
             runner.run(opened.__aexit__(None, None, None))
+
+
+ANSWER_PIECES = st.sampled_from(
+    [
+        b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n", b"HTTP/1.1 304 Not Modified\r\n", b"HTTP/2 200\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n", b"HTTP/1.1 999 \r\n", b"HTTP/1.1 500 Bad\r\n",
+        b"Content-Length: 3\r\n", b"Content-Length: 9\r\n", b"Content-Length: x\r\n",
+        b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n",
+        b"Upgrade: websocket\r\n", b"Content-Encoding: gzip\r\n", b"Set-Cookie: a=b; c\r\n",
+        b"X: \xff\xfe\r\n", b"X : y\r\n", b" folded\r\n", b"\r\n", b"\n", b"abc", b"3\r\nabc\r\n",
+        b"0\r\n\r\n", b"zz\r\n", b"\x00", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    ]
+)  # fmt: skip
+
+
+def test_no_bytes_of_an_engine_bring_the_proxy_down():
+    """The client gets an answer or the end of its connection, and the counts are zero."""
+    limits = replace(LIMITS, silence_s=0.05, failures=10**9, server_errors=10**9)
+    told = [b""]
+
+    async def say(_reader, writer):
+        writer.write(told[0])
+        await writer.drain()
+
+    @settings(
+        deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+    @given(
+        st.lists(st.one_of(ANSWER_PIECES, st.binary(max_size=30)), max_size=10),
+        st.sampled_from(["GET", "POST", "HEAD"]),
+    )
+    def play(parts, method):
+        told[0] = b"".join(parts)
+        runner.run(ask(method))
+
+    async def ask(method):
+        with contextlib.suppress(aiohttp.ClientError):
+            async with stand.session.request(method, f"{stand.url}/x", data=b"x") as answer:
+                await answer.read()
+        await stand.at_rest()
+
+    async def open_all():
+        stack = contextlib.AsyncExitStack()
+        port = await stack.enter_async_context(raw_engine(say))
+        stand = await stack.enter_async_context(standing(limits))
+        stand.add(1, port)
+        await stand.routed(1)
+        return stack, stand
+
+    with asyncio.Runner() as runner:
+        stack, stand = runner.run(open_all())
+        try:
+            play()
+            assert not any(line.startswith("error: ") for line in stand.lines), stand.lines
+        finally:
+            runner.run(stack.aclose())
