@@ -14,7 +14,7 @@ from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, run_until_signal
 from tpuctl.models.duration import parse_duration
-from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_SILENCE_S
+from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_QUEUE_S, PROXY_SILENCE_S
 
 if TYPE_CHECKING:
     from tpuctl.models.inference.service_record import ServiceRecord
@@ -73,6 +73,14 @@ def serve(
             help="How long a replica may send nothing, before and in its answer [10m].",
         ),
     ] = None,
+    queue: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=lambda text: parse_duration(text) if text else None,
+            help="How long a request waits for a replica; longer for a service without one [30s].",
+        ),
+    ] = None,
     max_in_flight: Annotated[
         int | None,
         typer.Option(
@@ -91,7 +99,11 @@ def serve(
     token = _token(runtime, token_file)
     proxy_listening.require_token(address, token)
     tls = proxy_listening.tls_context(tls_cert, tls_key)
-    limits = proxying.make_limits(silence or PROXY_SILENCE_S, max_in_flight)
+    limits = proxying.make_limits(
+        silence_s=silence or PROXY_SILENCE_S,
+        queue_s=PROXY_QUEUE_S if queue is None else queue,
+        in_flight=max_in_flight,
+    )
     proxy_listening.raise_file_limit()
     listening, given = proxy_listening.listen(address)
     with closed_on_error(listening):

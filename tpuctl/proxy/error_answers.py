@@ -18,6 +18,8 @@ class ProxyError(Exception):
     message: str
     type: str = "server_error"
     headers: dict[str, str] = field(default_factory=dict)
+    detail: str = ""
+    """What the log says beside the message."""
 
     def __str__(self) -> str:
         return self.message
@@ -47,9 +49,10 @@ def queue_timeout(waited_s: float) -> ProxyError:
     return ProxyError(503, "queue_timeout", message, headers={"Retry-After": str(QUEUE_RETRY_S)})
 
 
-def no_replica(message: str) -> ProxyError:
+def no_replica(message: str, detail: str = "") -> ProxyError:
     """The error for a request that no replica can be given to."""
-    return ProxyError(503, "no_replica", message, headers={"Retry-After": str(REPLICA_RETRY_S)})
+    headers = {"Retry-After": str(REPLICA_RETRY_S)}
+    return ProxyError(503, "no_replica", message, headers=headers, detail=detail)
 
 
 def proxy_exhausted(message: str) -> ProxyError:
@@ -60,14 +63,15 @@ def proxy_exhausted(message: str) -> ProxyError:
     )
 
 
-def replica_failed(message: str) -> ProxyError:
+def replica_failed(detail: str) -> ProxyError:
     """The error for a replica that broke off before its answer began."""
-    return ProxyError(502, "replica_failed", message)
+    message = "the replica broke off before it answered"
+    return ProxyError(502, "replica_failed", message, detail=detail)
 
 
-def bad_answer(message: str) -> ProxyError:
+def bad_answer(detail: str) -> ProxyError:
     """The error for a replica whose answer is not HTTP."""
-    return ProxyError(502, "bad_answer", message)
+    return ProxyError(502, "bad_answer", "the replica's answer is not HTTP", detail=detail)
 
 
 def replica_timeout(silence_s: float) -> ProxyError:

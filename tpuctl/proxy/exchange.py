@@ -143,6 +143,9 @@ class Exchange:
                 admission = await parts.pool.admit(failed)
             except ProxyError as error:
                 raise last or error from None
+            if last is not None:
+                self._say(f"{last.message}, and it is sent again: {last.detail}")
+                parts.counters.retries[self._number] += 1
             with admission as replica:
                 self._number = str(replica.target.number)
                 failed[replica] = replica.stay
@@ -153,7 +156,6 @@ class Exchange:
                     is_safe = may_repeat or not error.was_sent
                     if not (is_safe and body.is_replayable) or last.status == 504:
                         break
-                    parts.counters.retries[self._number] += 1
         assert last is not None
         raise last
 
@@ -203,7 +205,8 @@ class Exchange:
         if isinstance(error, ExhaustedError):
             return proxy_exhausted(str(error))
         self._fail(replica, AnswerResult.UNREACHABLE, str(error))
-        return AttemptError(no_replica("the replica cannot be reached"), was_sent=False)
+        answer = no_replica("the replica cannot be reached", detail=str(error))
+        return AttemptError(answer, was_sent=False)
 
     def _answer_error(
         self, replica: PooledReplica, body: RequestBody, error: Exception
@@ -217,12 +220,11 @@ class Exchange:
         is_late = isinstance(error, TimeoutError)
         why = f"no answer within {silence_s:g} s" if is_late else one_line(error)
         self._fail(replica, AnswerResult.FAILED, why)
-        self._say(f"failed: {why}")
         if is_late:
             return AttemptError(replica_timeout(silence_s))
         if isinstance(error, aiohttp.ClientResponseError):
-            return AttemptError(bad_answer("the replica's answer is not HTTP"))
-        return AttemptError(replica_failed("the replica broke off"))
+            return AttemptError(bad_answer(why))
+        return AttemptError(replica_failed(why))
 
     async def _request_replica(
         self, replica: PooledReplica, body: RequestBody
@@ -298,7 +300,7 @@ class Exchange:
         request, connection = self._request, upstream.connection
         if not self._upgrade or connection is None or connection.protocol is None:
             self._fail(replica, AnswerResult.FAILED, "it switched protocols without being asked")
-            raise bad_answer("the replica switched protocols without being asked")
+            raise bad_answer("it switched protocols without being asked")
         replica_side = connection.protocol
         replica_side.read_timeout = None
         headers = header_rules.answer_headers(upstream.headers, self._id, upgrade=self._upgrade)
@@ -337,7 +339,8 @@ class Exchange:
 
     def _error_answer(self, error: ProxyError) -> web.Response:
         self._count(error.status)
-        self._say(f"{error.status} {error.code}: {error.message}")
+        detail = f": {error.detail}" if error.detail else ""
+        self._say(f"{error.status} {error.code}: {error.message}{detail}")
         headers = {**error.headers, header_rules.REQUEST_ID: self._id, "Server": "tpuctl"}
         response = web.Response(
             status=error.status, body=error.body(), headers=headers, content_type="application/json"
