@@ -247,3 +247,5 @@ class ReplicaPool:
         if replica.target.is_routed and not target.is_routed:
             count = replica.in_flight
             self.say(f"replica {target.number} gets no new requests; {count} are in flight")
+        elif target.is_routed and not replica.target.is_routed:
+            replica.health.is_ready = False  # it was not probed meanwhile

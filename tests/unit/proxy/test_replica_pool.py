@@ -180,6 +180,15 @@ def test_probes_take_a_replica_out_and_bring_it_back():
     assert pool.replicas[0].health.why == "refused"
 
 
+def test_a_replica_that_is_routed_again_is_probed_first():
+    pool = pool_of(1)
+    pool.update([target(1, is_routed=False)])
+    pool.update([target(1)])
+    assert pool.routed == ()
+    pool.probe(pool.replicas[0], ProbeResult.READY, "")
+    assert pool.routed == (1,)
+
+
 def test_requests_that_wait_are_served_in_their_order():
     async def scenario():
         pool = pool_of(1, replace(LIMITS, in_flight=1))
