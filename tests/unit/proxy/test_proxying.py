@@ -130,18 +130,24 @@ def test_the_load_is_written_when_it_changes_and_as_a_sign_of_life(store):
 
         reporter = LoadReporter(store, "chat", measure, lambda: 5.0, lambda: clock[0])
         generations = []
-        for change, later_s in ((0, 0.0), (0, 2.0), (1, 2.0), (0, 7.0), (0, 4.0)):
+        for change, later_s, asked in (
+            (0, 0.0, False), (0, 2.0, False), (1, 2.0, False), (0, 1.0, True), (0, 1.5, False),
+            (0, 7.0, False), (1, 1.9, False), (0, 4.0, False),
+        ):  # fmt: skip
             load["in_flight"]["1"] += change
+            if asked:
+                reporter.hurry()
             clock[0] += later_s
             await reporter.write_if_due()
             [stored] = service_store.load_reports(store, "chat")
             generations.append(stored.generation)
         changed = [now != before for before, now in zip(generations, generations[1:], strict=False)]
-        assert changed == [False, True, False, True]
+        assert changed == [False, True, False, True, False, True, False]
         assert stored.report == measure(5.0)
         # Somebody removes it, as that of a proxy which was cut off: it is written again.
         service_store.delete_report(store, "chat", "p1", stored.generation)
         load["in_flight"]["1"] = 0
+        clock[0] += 2.0
         await reporter.write_if_due()
         assert len(service_store.load_reports(store, "chat")) == 1
         task = asyncio.create_task(reporter.report())

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 RECORD_PAUSE_S = 1.0
 """So often it is asked whether the record has changed."""
-REPORT_CHANGE_S, REPORT_LIFE_S = 2.0, 10.0
-"""A change of the load is written no more often than that; a sign of life at the latest then."""
+REPORT_PAUSE_S, REPORT_CHANGE_S, REPORT_LIFE_S = 0.5, 2.0, 10.0
+"""So often it is looked whether the load has changed; a change is written no more often than the
+second, and a sign of life at the latest after the third.
+"""
 REMOVE_S = 3.0
 """The end of a proxy waits no longer for the bucket; a report that stays is old after a while."""
 READY_PATH = "/health"
@@ -189,6 +191,7 @@ class LoadReporter:
     _last: ProxyReport | None = None
     _written_s: float = 0.0
     _generation: int = 0
+    _is_asked: bool = False
 
     async def report(self) -> None:
         """Write reports until cancelled; the last one is then removed."""
@@ -196,16 +199,23 @@ class LoadReporter:
             while True:
                 with suppress(TpuctlError):  # the follower of the record says it already
                     await self.write_if_due()
-                await asyncio.sleep(REPORT_CHANGE_S)
+                await asyncio.sleep(REPORT_PAUSE_S)
         finally:
             await self._remove()
 
+    def hurry(self) -> None:
+        """Write a report soon: whoever has changed the record waits for what the proxy says now."""
+        self._is_asked = True
+
     async def write_if_due(self) -> None:
-        """Write a report when the load has changed, or the last one is old."""
+        """Write a report when the load or the record has changed, or the last one is old."""
         report = self.measure(self.now())
-        age_s = self.monotonic() - self._written_s
-        if self._last is not None and age_s < REPORT_LIFE_S and _is_same(report, self._last):
-            return
+        if self._last is not None:
+            age_s = self.monotonic() - self._written_s
+            is_changed = self._is_asked or not _is_same(report, self._last)
+            if age_s < (REPORT_CHANGE_S if is_changed else REPORT_LIFE_S):
+                return
+        self._is_asked = False
         self._generation = await asyncio.to_thread(self._write, report)
         self._last, self._written_s = report, self.monotonic()
 
@@ -256,10 +266,15 @@ class ServiceDoor:
             proxy = self.proxy = ServiceProxy(dialer.dial, door.limits, access, self.say)
             reporter = LoadReporter(store, self.name, self.measure, runtime.now)
             reporting = asyncio.create_task(reporter.report())
+
+            def update(targets: list[ReplicaTarget]) -> None:
+                proxy.update(targets)
+                reporter.hurry()
+
             try:
                 async with proxy.serve(door.listening, door.tls):
                     on_start()
-                    await RecordFollower(store, self.name, proxy.update, self.say).follow()
+                    await RecordFollower(store, self.name, update, self.say).follow()
                     self.say(f"service {self.name!r} is deleted")
             finally:
                 reporting.cancel()
