@@ -71,6 +71,8 @@ class ExchangeParts:
     new_id: Callable[[], str]
     say: Callable[[str], None]
     budget: BodyBudget
+    is_ending: bool = False
+    """The proxy waits no longer for requests in flight."""
 
 
 class Exchange:
@@ -120,7 +122,8 @@ class Exchange:
     def _note_client_gone(self) -> None:
         if not self._is_counted:  # a WebSocket ends like this
             self._count(CLIENT_GONE)
-            self._say("the client went away")
+            ended = "the proxy ended" if self._parts.is_ending else "the client went away"
+            self._say(f"{ended} before the answer was complete")
 
     async def _say_continue(self) -> None:
         """Have a client send its body that waits for permission; raises ProxyError."""

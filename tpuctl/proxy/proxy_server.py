@@ -115,7 +115,11 @@ class ServiceProxy:
     ) -> AsyncIterator[None]:
         """Answer requests for the block; at its end those in flight have `drain_s` to finish."""
         session = self.session = ReplicaSession(self.dial, self.limits)
-        server = self._make_server(session)
+        parts = ExchangeParts(
+            self.pool, session, self.limits, self.access, self.counters,
+            self.monotonic, self.new_id, self.say, self.budget,
+        )  # fmt: skip
+        server = self._make_server(parts)
         loop = asyncio.get_running_loop()
         port = await loop.create_server(server, sock=listening, ssl=tls, backlog=BACKLOG)
         fresh = ReplicaSession(self.dial, self.limits, reuses=False)
@@ -128,18 +132,14 @@ class ServiceProxy:
                 port.close()
                 await self._drain(server, drain_s)
             finally:
+                parts.is_ending = True
                 probing.cancel()
                 await server.shutdown(CLOSE_S)
                 await session.close()
                 await fresh.close()
                 await asyncio.sleep(0)  # in which the loop closes the sockets
 
-    def _make_server(self, session: ReplicaSession) -> web.Server:
-        parts = ExchangeParts(
-            self.pool, session, self.limits, self.access, self.counters,
-            self.monotonic, self.new_id, self.say, self.budget,
-        )  # fmt: skip
-
+    def _make_server(self, parts: ExchangeParts) -> web.Server:
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             self.requests_open += 1
             try:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,6 +25,8 @@ LIMITS = ProxyLimits(
 )  # fmt: skip
 SHORT_S = 0.15
 """A deadline that is to pass."""
+QUIET = logging.Logger("engine", logging.CRITICAL)
+"""An engine that a test stops complains of the answers that it could not send."""
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -71,7 +74,9 @@ class Engine:
         app.router.add_get("/status/{code}", self.answer_status)
         app.router.add_get("/big", self.send_big)
         app.router.add_route("*", "/{rest:.*}", self.echo)
-        self.runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01)
+        self.runner = web.AppRunner(
+            app, handler_cancellation=True, shutdown_timeout=0.01, access_log=None, logger=QUIET
+        )
         await self.runner.setup()
         site = web.TCPSite(self.runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()
@@ -230,7 +235,7 @@ async def proxied(
 
 @contextlib.asynccontextmanager
 async def standing(
-    limits: ProxyLimits = LIMITS, token: str | None = None, tls=None
+    limits: ProxyLimits = LIMITS, token: str | None = None, tls=None, drain_s: float = 5.0
 ) -> AsyncIterator[Stand]:
     """A proxy without a replica."""
     lines: list[str] = []
@@ -238,7 +243,7 @@ async def standing(
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
-    async with proxy.serve(listening, tls, drain_s=5.0), aiohttp.ClientSession() as session:
+    async with proxy.serve(listening, tls, drain_s), aiohttp.ClientSession() as session:
         yield Stand(proxy, url, port, session, lines)
 
 

@@ -406,3 +406,23 @@ def test_bodies_that_are_held_have_a_bound_together():
             assert {answer.status for answer in await asyncio.gather(*held)} == {200}
 
     asyncio.run(scenario())
+
+
+def test_the_end_of_the_proxy_cuts_off_what_takes_too_long():
+    async def scenario():
+        engine = Engine(1)
+        await engine.start()
+        async with aiohttp.ClientSession() as session:
+            async with standing(drain_s=0.0) as stand:
+                stand.add(1, engine.port)
+                await stand.routed(1)
+                held = asyncio.create_task(session.get(f"{stand.url}/gate"))
+                await until(lambda: engine.in_flight == 1)
+            with pytest.raises(aiohttp.ClientError):
+                await held
+        assert stand.proxy.pool.in_flight == {1: 0}
+        assert any("the proxy ended before the answer" in line for line in stand.lines)
+        await until(lambda: engine.cancelled == 1)
+        await engine.stop()
+
+    asyncio.run(scenario())
