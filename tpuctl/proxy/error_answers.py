@@ -69,6 +69,12 @@ def replica_failed(detail: str) -> ProxyError:
     return ProxyError(502, "replica_failed", message, detail=detail)
 
 
+def replica_refused() -> ProxyError:
+    """The error for a replica that takes no requests at the moment, as one does that ends."""
+    headers = {"Retry-After": str(REPLICA_RETRY_S)}
+    return ProxyError(503, "no_replica", "the replica refused the request", headers=headers)
+
+
 def bad_answer(detail: str) -> ProxyError:
     """The error for a replica whose answer is not HTTP."""
     return ProxyError(502, "bad_answer", "the replica's answer is not HTTP", detail=detail)

@@ -1,8 +1,9 @@
 """One request of a client: a replica for it, the request there, and the answer back.
 
 A request goes to another replica when the one chosen took no connection, so that nothing was sent;
-or when it may be repeated, no byte of an answer has gone to the client, and its body can be sent
-again. What may be repeated says its method, or a header Idempotency-Key.
+when it refused the request, by 503 with Retry-After, which an engine says that is about to end; or
+when it may be repeated. No byte of an answer has gone to the client then, and the body can be sent
+again. What may be repeated says the method, or a header Idempotency-Key.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from tpuctl.proxy.error_answers import (
     proxy_exhausted,
     refused,
     replica_failed,
+    replica_refused,
     replica_timeout,
 )
 from tpuctl.proxy.proxy_limits import ProxyLimits
@@ -41,7 +43,8 @@ REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2"""
 IDEMPOTENCY_KEY = "Idempotency-Key"
 WITHOUT_BODY = frozenset({204, 304})
-SWITCHING = 101
+SWITCHING, UNAVAILABLE = 101, 503
+RETRY_AFTER = "Retry-After"
 SMALL_BYTES = 64 * 1024
 """What is smaller fits into the buffers of a connection, and needs no deadline of its own."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -71,6 +74,7 @@ class ExchangeParts:
     new_id: Callable[[], str]
     say: Callable[[str], None]
     budget: BodyBudget
+    hurry_probes: Callable[[], None]
     is_ending: bool = False
     """The proxy waits no longer for requests in flight."""
 
@@ -141,19 +145,20 @@ class Exchange:
         may_repeat = request.method in REPEATABLE or IDEMPOTENCY_KEY in request.headers
         failed: dict[PooledReplica, int] = {}
         last: ProxyError | None = None
-        for _ in range(parts.limits.tries):
+        for left in reversed(range(parts.limits.tries)):
             try:
                 admission = await parts.pool.admit(failed)
             except ProxyError as error:
                 raise last or error from None
             if last is not None:
-                self._say(f"{last.message}, and it is sent again: {last.detail}")
+                self._say(f"sent again: {last.message} {last.detail}".rstrip())
                 parts.counters.retries[self._number] += 1
             with admission as replica:
                 self._number = str(replica.target.number)
                 failed[replica] = replica.stay
                 try:
-                    return await self._attempt(replica, body)
+                    may_refuse = left > 0 and parts.pool.has_other(failed)
+                    return await self._attempt(replica, body, may_refuse=may_refuse)
                 except AttemptError as error:
                     last = error.answer
                     is_safe = may_repeat or not error.was_sent
@@ -162,11 +167,20 @@ class Exchange:
         assert last is not None
         raise last
 
-    async def _attempt(self, replica: PooledReplica, body: RequestBody) -> web.StreamResponse:
-        """Send the request to a replica and its answer to the client; raises AttemptError."""
+    async def _attempt(
+        self, replica: PooledReplica, body: RequestBody, *, may_refuse: bool
+    ) -> web.StreamResponse:
+        """Send the request to a replica and its answer to the client; raises AttemptError.
+
+        `may_refuse`: there is another replica for what this one refuses.
+        """
         upstream = await self._ask(replica, body)
         parts = self._parts
         try:
+            if may_refuse and body.is_replayable and is_refusal(upstream):
+                parts.pool.answer(replica, AnswerResult.SERVER_ERROR)
+                parts.hurry_probes()
+                raise AttemptError(replica_refused(), was_sent=False)
             body.data = b""
             parts.budget.give_back(body)
             parts.counters.first_byte.add(parts.monotonic() - self._began_s)
@@ -371,6 +385,11 @@ class Exchange:
         place = f" replica {self._number}:" if self._number else ""
         shown = path.encode("ascii", "backslashreplace").decode()
         self._parts.say(f"{self._id} {self._request.method} {shown}:{place} {text}")
+
+
+def is_refusal(answer: aiohttp.ClientResponse) -> bool:
+    """Whether an engine says that it has not begun with a request, and takes none now."""
+    return answer.status == UNAVAILABLE and RETRY_AFTER in answer.headers
 
 
 def upgrade_of(request: web.BaseRequest) -> str:

@@ -115,16 +115,16 @@ class ServiceProxy:
     ) -> AsyncIterator[None]:
         """Answer requests for the block; at its end those in flight have `drain_s` to finish."""
         session = self.session = ReplicaSession(self.dial, self.limits)
+        fresh = ReplicaSession(self.dial, self.limits, reuses=False)
+        probes = self._probes = ReadinessProbes(self.pool, fresh, self.limits)
         parts = ExchangeParts(
             self.pool, session, self.limits, self.access, self.counters,
-            self.monotonic, self.new_id, self.say, self.budget,
+            self.monotonic, self.new_id, self.say, self.budget, probes.hurry,
         )  # fmt: skip
         server = self._make_server(parts)
         loop = asyncio.get_running_loop()
         port = await loop.create_server(server, sock=listening, ssl=tls, backlog=BACKLOG)
-        fresh = ReplicaSession(self.dial, self.limits, reuses=False)
-        self._probes = ReadinessProbes(self.pool, fresh, self.limits)
-        probing = asyncio.create_task(self._probes.run())
+        probing = asyncio.create_task(probes.run())
         try:
             yield
         finally:

@@ -12,6 +12,8 @@ from tpuctl.proxy.replica_pool import PooledReplica, ReplicaPool, ReplicaTarget
 from tpuctl.proxy.request_body import one_line
 
 MOST_READ_BYTES = 64 * 1024
+HURRY_PAUSE_S = 0.05
+"""However many requests are refused, replicas are probed no more often than that."""
 
 
 async def probe(
@@ -54,7 +56,7 @@ class ReadinessProbes:
     _running: dict[PooledReplica, asyncio.Task[None]] = field(default_factory=dict)
 
     def hurry(self) -> None:
-        """Probe now: there are new replicas."""
+        """Probe now: there are new replicas, or one that seems to end."""
         self._due.set()
 
     async def run(self) -> None:
@@ -68,6 +70,7 @@ class ReadinessProbes:
                 try:
                     async with asyncio.timeout(self.limits.probe_pause_s):
                         await self._due.wait()
+                    await asyncio.sleep(HURRY_PAUSE_S)
                 except TimeoutError:
                     pass
         finally:

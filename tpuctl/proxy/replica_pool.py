@@ -133,6 +133,10 @@ class ReplicaPool:
         elif was_ready and not health.is_ready:
             self.say(f"replica {number} gets no requests: {why}")
 
+    def has_other(self, failed: Failed) -> bool:
+        """Whether a request that has tried these replicas could go to another one now."""
+        return any(failed.get(each) != each.stay for each in self._routable())
+
     async def admit(self, failed: Failed) -> Admission:
         """A place at a replica that has not failed; waits in the queue while there is none.
 

@@ -426,3 +426,47 @@ def test_the_end_of_the_proxy_cuts_off_what_takes_too_long():
         await engine.stop()
 
     asyncio.run(scenario())
+
+
+def test_what_an_engine_refuses_goes_to_another_and_without_one_back_to_the_client():
+    refusal = b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nlater"
+
+    async def scenario():
+        async with raw_engine(_saying(refusal)) as port, proxied(1) as (stand, [engine]):
+            stand.add(7, port)
+            await stand.routed(1, 7)
+            for number in range(20):
+                url = f"{stand.url}/upload"
+                async with stand.session.post(url, data=b"%d" % number) as answer:
+                    assert answer.status == 200
+            got = [await engine.got.get() for _ in range(20)]
+            assert got == [b"%d" % number for number in range(20)]
+            assert stand.proxy.counters.retries["7"] > 0
+            stand.drain(1)
+            async with stand.session.post(stand.url, data=b"x") as answer:
+                assert (answer.status, answer.headers["Retry-After"]) == (503, "9")
+                assert await answer.text() == "later"
+            stand.remove(7)
+
+    asyncio.run(scenario())
+
+
+def test_an_engine_that_ends_gets_no_request_once_it_has_refused_one():
+    async def scenario():
+        limits = replace(LIMITS, probe_pause_s=3600.0)
+        async with proxied(1, limits) as (stand, [engine]):
+
+            async def refuse(_reader, writer):
+                writer.write(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n")
+
+            async with raw_engine(refuse) as port:
+                stand.add(7, port)
+                await stand.routed(1, 7)
+                ending = next(each for each in stand.proxy.pool.replicas if each.target.number == 7)
+                ending.target = replace(ending.target, ready_path="/ends")
+                while ending.health.is_ready:  # its ready path says 503 too, and is asked at once
+                    async with stand.session.post(f"{stand.url}/upload", data=b"x") as answer:
+                        assert answer.status == 200
+                stand.remove(7)
+
+    asyncio.run(scenario())
