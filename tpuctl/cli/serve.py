@@ -87,6 +87,14 @@ def serve(
             metavar="N", min=1, help="Requests that a replica has at a time; more wait in a queue."
         ),
     ] = None,
+    repeat_posts: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-posts",
+            help="The engine may do a request twice: a POST whose replica breaks off before its "
+            "answer goes to another one.",
+        ),
+    ] = False,
 ) -> None:
     """Send requests that come to one address to the replicas of a service, until Ctrl-C.
 
@@ -103,6 +111,7 @@ def serve(
         silence_s=silence or PROXY_SILENCE_S,
         queue_s=PROXY_QUEUE_S if queue is None else queue,
         in_flight=max_in_flight,
+        repeats_posts=repeat_posts,
     )
     proxy_listening.raise_file_limit()
     listening, given = proxy_listening.listen(address)

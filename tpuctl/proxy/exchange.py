@@ -3,7 +3,7 @@
 A request goes to another replica when the one chosen took no connection, so that nothing was sent;
 when it refused the request, by 503 with Retry-After, which an engine says that is about to end; or
 when it may be repeated. No byte of an answer has gone to the client then, and the body can be sent
-again. What may be repeated says the method, or a header Idempotency-Key.
+again. What may be repeated says the method, a header Idempotency-Key, or who runs the engine.
 """
 
 import asyncio
@@ -142,7 +142,11 @@ class Exchange:
     async def _send(self, body: RequestBody) -> web.StreamResponse:
         """Give the request to replicas, one after the other, until one answers."""
         request, parts = self._request, self._parts
-        may_repeat = request.method in REPEATABLE or IDEMPOTENCY_KEY in request.headers
+        may_repeat = (
+            parts.limits.repeats_posts
+            or request.method in REPEATABLE
+            or IDEMPOTENCY_KEY in request.headers
+        )
         failed: dict[PooledReplica, int] = {}
         last: ProxyError | None = None
         for left in reversed(range(parts.limits.tries)):

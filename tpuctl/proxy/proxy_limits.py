@@ -21,6 +21,8 @@ class ProxyLimits:
     in_flight: int | None = None
     """So many requests a replica has at most at a time; None: any number."""
     tries: int = policy.PROXY_TRIES
+    repeats_posts: bool = False
+    """Whoever runs the engine says that every request may be carried out twice."""
     replay_bytes: int = 1024 * 1024
     """A request's body up to that size is held until the answer begins, to be sent once more."""
     held_bytes: int = 256 * 1024 * 1024

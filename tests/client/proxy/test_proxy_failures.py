@@ -470,3 +470,19 @@ def test_an_engine_that_ends_gets_no_request_once_it_has_refused_one():
                 stand.remove(7)
 
     asyncio.run(scenario())
+
+
+def test_posts_are_repeated_where_the_engine_may_do_them_twice():
+    async def scenario():
+        limits = replace(LIMITS, repeats_posts=True)
+        async with raw_engine(_reset) as port, proxied(1, limits) as (stand, [engine]):
+            stand.add(7, port)
+            await stand.routed(1, 7)
+            for _ in range(20):
+                async with stand.session.post(f"{stand.url}/upload", data=b"x") as answer:
+                    assert answer.status == 200
+            assert engine.got.qsize() == 20
+            assert stand.proxy.counters.retries["7"] > 0
+            stand.remove(7)
+
+    asyncio.run(scenario())

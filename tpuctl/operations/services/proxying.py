@@ -78,11 +78,15 @@ class ProxyDoor:
     tls: ssl.SSLContext | None = None
 
 
-def make_limits(*, silence_s: float, queue_s: float, in_flight: int | None) -> ProxyLimits:
+def make_limits(
+    *, silence_s: float, queue_s: float, in_flight: int | None, repeats_posts: bool
+) -> ProxyLimits:
     """The deadlines and bounds of a proxy."""
     from tpuctl.proxy.proxy_limits import ProxyLimits
 
-    return ProxyLimits(silence_s=silence_s, queue_s=queue_s, in_flight=in_flight)
+    return ProxyLimits(
+        silence_s=silence_s, queue_s=queue_s, in_flight=in_flight, repeats_posts=repeats_posts
+    )
 
 
 def targets_of(record: ServiceRecord) -> list[ReplicaTarget]:
