@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.cli.service.service_proxy import OpenedProxy, ProxyFiles, find_service, open_proxy
 from tpuctl.cli.shell.options import completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, run_until_signal
@@ -18,8 +17,6 @@ from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_QUEUE_S, PROXY_SILENCE_S
 
 if TYPE_CHECKING:
     from tpuctl.models.inference.service_record import ServiceRecord
-    from tpuctl.operations.services.proxy_listening import ListenAddress
-    from tpuctl.operations.services.proxying import ProxyDoor
 
 METRICS_PORT = "tpuctl serve NAME --metrics 0"
 
@@ -101,45 +98,19 @@ def serve(
     Each goes to the replica with the fewest in flight among those that are ready. Answers stream
     as they come; WebSockets too. It may run several times for one service.
     """
-    from tpuctl.operations.services import proxy_listening, proxying
+    from tpuctl.operations.services import proxying
 
-    address = proxy_listening.parse_listen_address(listen)
-    token = _token(runtime, token_file)
-    proxy_listening.require_token(address, token)
-    tls = proxy_listening.tls_context(tls_cert, tls_key)
     limits = proxying.make_limits(
         silence_s=silence or PROXY_SILENCE_S,
         queue_s=PROXY_QUEUE_S if queue is None else queue,
         in_flight=max_in_flight,
         repeats_posts=repeat_posts,
     )
-    proxy_listening.raise_file_limit()
-    listening, given = proxy_listening.listen(address)
-    with closed_on_error(listening):
-        record = _find_or_create(runtime, name)
-    name = record.name
-    door = proxying.ProxyDoor(listening, token, limits, tls)
-    if not (address.is_loopback or tls):
-        runtime.output.warn("requests and the token are not encrypted: add --tls-cert, --tls-key")
-    if note := proxying.state_note(record):
-        runtime.output.note(note)
-    runtime.tpu, runtime.access  # noqa: B018 - made before several threads want them
-    runtime.on_interrupt.append(f"service {name!r} goes on; only this proxy of it has ended")
-    run_until_signal(
-        runtime,
-        _serve(runtime, name, door, given, metrics),
-        stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S,
-    )
-
-
-@contextmanager
-def closed_on_error(listening: socket.socket) -> Iterator[None]:
-    """Close a socket where the lines in here fail."""
-    try:
-        yield
-    except BaseException:
-        listening.close()
-        raise
+    files = ProxyFiles(token_file, tls_cert, tls_key)
+    proxy = open_proxy(runtime, partial(_find_or_create, runtime, name), listen, files, limits)
+    runtime.on_interrupt.append(f"service {proxy.name!r} goes on; only this proxy of it has ended")
+    running = proxy.running if metrics is None else _with_metrics(runtime, proxy, metrics)
+    run_until_signal(runtime, running, stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S)
 
 
 def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
@@ -149,39 +120,18 @@ def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
     """
     from tpuctl.cli.shell import job_notices
     from tpuctl.operations.jobs.submit import JobRequest
-    from tpuctl.operations.services import proxying, submit
+    from tpuctl.operations.services import submit
 
     if "/" not in name and not name.endswith((".yaml", ".yml")):
-        return proxying.load_service(runtime.store(), name)
+        return find_service(runtime, name)
     runtime.refuse_other_project()
     request = JobRequest(Path(name), None, runtime.shared.zone)
     return job_notices.result_of(runtime, submit.submit_file(runtime, request))
 
 
-async def _serve(
-    runtime: Runtime, name: str, door: ProxyDoor, address: ListenAddress, metrics: int | None
-) -> None:
+async def _with_metrics(runtime: Runtime, proxy: OpenedProxy, metrics: int) -> None:
     from tpuctl.operations.metrics import local_page, prometheus
-    from tpuctl.operations.services.proxying import ServiceDoor
 
-    proxied = ServiceDoor(runtime, name, runtime.output.note)
-
-    def show_url() -> None:
-        url = address.url(is_tls=door.tls is not None)
-        runtime.output.note(f"service {name!r}: {url}")
-
-    if metrics is None:
-        await proxied.run(door, show_url)
-        return
-    async with prometheus.serve_page(metrics, proxied.metrics_text, METRICS_PORT) as port:
+    async with prometheus.serve_page(metrics, proxy.door.metrics_text, METRICS_PORT) as port:
         runtime.output.note(f"metrics: http://{local_page.ADDRESS}:{port}/metrics")
-        await proxied.run(door, show_url)
-
-
-def _token(runtime: Runtime, file: Path | None) -> str | None:
-    """The token of the file, or of the environment; None where there is none."""
-    from tpuctl.operations.services import proxy_listening
-
-    if file is not None:
-        return proxy_listening.read_token(file)
-    return runtime.environ.get(proxy_listening.TOKEN_VARIABLE) or None
+        await proxy.running

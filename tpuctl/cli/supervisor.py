@@ -4,15 +4,19 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tpuctl.cli.app import INTERRUPTED, TERMINATED, Terminated
+from tpuctl.cli.service.service_proxy import ProxyFiles, find_service, open_proxy
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Usd, attributes, moments
+from tpuctl.network_policy import PROXY_DRAIN_S
 
 app = Noun("Look after the jobs of a context.")
 
@@ -56,6 +60,16 @@ def run(
             help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
         ),
     ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Run the proxy of this service too: tpuctl serve NAME."),
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where that proxy listens, as tpuctl serve does.")
+    ] = "127.0.0.1:8000",
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The token that its requests need.")
+    ] = None,
 ) -> None:
     """Look after the jobs of this context.
 
@@ -66,6 +80,10 @@ def run(
     runtime.supervisor_warned = True
     runtime.on_interrupt.append("jobs go on without it; take them over with: tpuctl supervisor run")
     owners = supervise.parse_owners(accept)
+    proxy = None
+    if serve:
+        find = partial(find_service, runtime, serve)
+        proxy = open_proxy(runtime, find, listen, ProxyFiles(token_file))
     supervising: Awaitable[None]
     if metrics is None:
         supervising = supervise.supervise_owners(runtime, owners, runtime.output.note, stay=stay)
@@ -73,9 +91,16 @@ def run(
         from tpuctl.operations.metrics import prometheus
 
         supervising = prometheus.supervise_with_metrics(
-            runtime, owners, runtime.output.note, stay=stay, port=metrics
-        )
-    run_until_signal(runtime, supervising)
+            runtime, owners, runtime.output.note, stay=stay, port=metrics,
+            more=proxy.door.metrics_text if proxy else str,
+        )  # fmt: skip
+    if proxy is None:
+        run_until_signal(runtime, supervising)
+    else:
+        from tpuctl.operations.services.proxying import run_beside
+
+        both = run_beside(supervising, proxy.running)
+        run_until_signal(runtime, both, stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S)
     warn_of_skipped_owners(runtime, owners)
 
 

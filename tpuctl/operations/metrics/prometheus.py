@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuctl.jobs.supervisor.controller import JobController
@@ -28,15 +27,21 @@ SILENT_S = 25.0
 
 
 async def supervise_with_metrics(
-    runtime: JobRuntime, accepts: Sequence[str], say: supervise.Say, *, stay: bool, port: int
+    runtime: JobRuntime,
+    accepts: Sequence[str],
+    say: supervise.Say,
+    *,
+    stay: bool,
+    port: int,
+    more: Callable[[], str] = str,
 ) -> None:
     """Supervise as supervise_owners does, and serve /metrics at a port of 127.0.0.1 meanwhile.
 
-    Port 0 is one that the system chooses. Raises LockedError, LocalIOError.
+    `more` returns what else the page has. Port 0 is one that the system chooses. Raises
+    LockedError, LocalIOError.
     """
     pools: list[JobPool] = []
-    text = partial(_page, pools, runtime.now)
-    async with serve_page(port, text) as given:
+    async with serve_page(port, lambda: _page(pools, runtime.now) + more()) as given:
         say(f"metrics: http://{local_page.ADDRESS}:{given}/metrics")
         await supervise.supervise_owners(runtime, accepts, say, stay=stay, on_pool=pools.append)
 

@@ -7,7 +7,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +22,7 @@ from tpuctl.models.inference.service_record import (
     ServiceRecord,
     ServiceState,
 )
+from tpuctl.network_policy import PROXY_QUEUE_S, PROXY_SILENCE_S
 from tpuctl.operations.services.replica_dialing import ReplicaDialer
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ class ProxyDoor:
 
 
 def make_limits(
-    *, silence_s: float, queue_s: float, in_flight: int | None, repeats_posts: bool
+    *,
+    silence_s: float = PROXY_SILENCE_S,
+    queue_s: float = PROXY_QUEUE_S,
+    in_flight: int | None = None,
+    repeats_posts: bool = False,
 ) -> ProxyLimits:
     """The deadlines and bounds of a proxy."""
     from tpuctl.proxy.proxy_limits import ProxyLimits
@@ -87,6 +92,17 @@ def make_limits(
     return ProxyLimits(
         silence_s=silence_s, queue_s=queue_s, in_flight=in_flight, repeats_posts=repeats_posts
     )
+
+
+async def run_beside(supervising: Awaitable[None], serving: Awaitable[None]) -> None:
+    """Run a supervisor, and a proxy beside it, which ends with it."""
+    proxy = asyncio.ensure_future(serving)
+    try:
+        await supervising
+    finally:
+        proxy.cancel()
+        with suppress(asyncio.CancelledError):
+            await proxy
 
 
 def targets_of(record: ServiceRecord) -> list[ReplicaTarget]:
