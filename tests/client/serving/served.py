@@ -10,6 +10,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+from client.serving.probe_model import WAITS
+
 PROBE = Path(__file__).with_name("probe_model.py")
 LISTENING = re.compile(r"listening on port (\d+)")
 INFER = "/v2/models/probe_model/infer"
@@ -51,6 +53,26 @@ class Served:
         text = self.ask("GET", "/metrics")[2].decode()
         found = re.search(rf"^tpuctl_serving_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
+
+    @contextmanager
+    def busy(self, gate):
+        """Have the model work on a batch until the block, or `gate.touch()`, ends it."""
+        gate.unlink(missing_ok=True)
+        before = self.metric("queue_seconds_count")
+        with self.connect() as client:
+            client.sendall(raw_request(request_body(WAITS)))
+            while self.metric("queue_seconds_count") == before:
+                pass
+            try:
+                yield
+            finally:
+                gate.touch()
+            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+
+    def wait_for_rows(self, count):
+        """Wait until so many rows wait for the model."""
+        while self.metric("queued_rows") != count:
+            pass
 
     def connect(self):
         """A socket to it."""

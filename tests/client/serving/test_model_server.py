@@ -6,7 +6,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from client.serving.probe_model import FAILS, HANGS, NOT_A_NUMBER, WAITS
+from client.serving.probe_model import FAILS, HANGS, NOT_A_NUMBER
 from client.serving.served import (
     INFER,
     raw_request,
@@ -29,8 +28,14 @@ from tpuctl.jobs.workers import library
 
 
 @pytest.fixture(scope="module")
-def served():
-    with serving("--max-batch", "8", "--queue-rows", "24") as found:
+def gate(tmp_path_factory):
+    """The file that the model waits for."""
+    return tmp_path_factory.mktemp("gate") / "open"
+
+
+@pytest.fixture(scope="module")
+def served(gate):
+    with serving("--max-batch", "8", "--queue-rows", "24", GATE=str(gate)) as found:
         yield found
         found.end()
     assert not any("Traceback" in line for line in found.lines)
@@ -113,31 +118,32 @@ def test_predictions_as_json_and_as_binary_data(served):
     assert json.loads(body[:length])["outputs"][0]["parameters"] == {"binary_data_size": 8}
 
 
-def test_rows_of_a_batch_go_back_to_those_who_asked(served):
+def test_rows_of_a_batch_go_back_to_those_who_asked(served, gate):
     def ask(value):
         status, found = served.infer(value, -value)
         return status, found["outputs"][0]["data"], found["outputs"][1]["data"]
 
     before = served.metric("batch_rows_count")
-    with ThreadPoolExecutor(12) as pool:
-        blocked = pool.submit(served.infer, WAITS)
-        answers = list(pool.map(ask, range(1, 12)))
-    assert blocked.result()[0] == 200
+    with ThreadPoolExecutor(11) as pool:
+        with served.busy(gate):
+            asked = [pool.submit(ask, value) for value in range(1, 12)]
+            served.wait_for_rows(22)
+        answers = [each.result() for each in asked]
     assert answers == [
         (200, [2 * value, 0, -2 * value, 0], [f"n{value}", f"n{-value}"]) for value in range(1, 12)
     ]
-    assert served.metric("batch_rows_count") - before < 12
+    assert served.metric("batch_rows_count") - before == 1 + 3  # of 8, 8 and 6 rows
     assert served.metric("padding_rows_total") > 0
     assert served.metric("in_flight") == served.metric("queued_rows") == 0
 
 
-def test_a_row_that_fails_harms_no_other_of_its_batch(served):
+def test_a_row_that_fails_harms_no_other_of_its_batch(served, gate):
     values = [FAILS if place in (3, 7) else place for place in range(10)]
-    with ThreadPoolExecutor(12) as pool:
-        blocked = pool.submit(served.infer, WAITS)
-        time.sleep(0.1)
-        answers = list(pool.map(served.infer, values))
-    blocked.result()
+    with ThreadPoolExecutor(10) as pool:
+        with served.busy(gate):
+            asked = [pool.submit(served.infer, value) for value in values]
+            served.wait_for_rows(10)
+        answers = [each.result() for each in asked]
     assert [status for status, _ in answers] == [500 if each == FAILS else 200 for each in values]
     errors = {found["error"] for status, found in answers if status == 500}
     assert len(errors) == 1
@@ -231,37 +237,28 @@ def test_chunks_and_expectations(served):
         assert (status, found["outputs"][0]["data"]) == (200, [8, 0])
 
 
-def test_a_lost_client_holds_no_batch_and_a_full_queue_is_answered(served):
-    with ExitStack() as stack:
-        blocking = stack.enter_context(served.connect())
-        blocking.sendall(raw_request(request_body(WAITS)))
-        time.sleep(0.1)
-        before = served.metric("abandoned_total")
+def test_a_lost_client_holds_no_batch_and_a_full_queue_is_answered(served, gate):
+    before = served.metric("abandoned_total")
+    with served.busy(gate), ExitStack() as stack:
         lost = [stack.enter_context(served.connect()) for _ in range(4)]
         for client in lost:
             client.sendall(raw_request(request_body(*range(6))))
-        deadline = time.monotonic() + 10
-        while served.metric("queued_rows") < 24 and time.monotonic() < deadline:
-            pass
+        served.wait_for_rows(24)
         status, headers, body = served.ask("POST", INFER, request_body(1))
         assert (status, headers["Retry-After"]) == (429, "1")
         assert json.loads(body) == {"error": "too many requests wait for the model"}
         for client in lost:
             client.close()
         while served.metric("abandoned_total") < before + 4:
-            assert time.monotonic() < deadline
-        is_well(served)
-        assert read_answer(blocking)[0] == 200
+            pass
+    is_well(served)
     assert served.metric("in_flight") == 0
 
 
-def test_a_request_is_answered_by_its_deadline(served):
-    with ThreadPoolExecutor(2) as pool:
-        blocked = pool.submit(served.infer, WAITS)
-        time.sleep(0.1)
+def test_a_request_is_answered_by_its_deadline(served, gate):
+    with served.busy(gate):
         status, found = served.infer(1, parameters={"timeout": 50_000})
-        assert (status, found["error"]) == (504, "the request was not answered within 0.05 s")
-        assert blocked.result()[0] == 200
+    assert (status, found["error"]) == (504, "the request was not answered within 0.05 s")
     is_well(served)
 
 
@@ -291,23 +288,30 @@ def test_what_ends_a_start_is_one_line_and_its_exit_code(served):
     assert wrong == {}
 
 
-def test_a_drain_answers_all_that_came_and_a_second_signal_ends_it():
-    with serving("--grace-s", "0.5") as served, ThreadPoolExecutor(3) as pool:
-        waiting = pool.submit(served.infer, WAITS)
-        time.sleep(0.1)
+def test_a_signal_lets_come_what_comes_and_a_second_one_ends_it():
+    with serving("--grace-s", "30") as served, served.connect() as client:
+        client.sendall(raw_request(request_body(2)))
+        assert read_answer(client)[0] == 200
         served.process.send_signal(signal.SIGTERM)
         served.wait_for("a signal came")
+        client.sendall(raw_request(request_body(2)))
+        assert read_answer(client)[0] == 200
+        assert client.recv(10) == b""  # the last answer of its connection
         assert served.ask("GET", "/health")[0] == 503
         status, headers, _ = served.ask("POST", INFER, request_body(2))
         assert (status, headers["Connection"]) == (200, "close")
-        assert waiting.result()[0] == 200
+        with served.connect() as hanging:
+            hanging.sendall(raw_request(request_body(HANGS)))
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_what_is_in_flight_is_answered_before_the_end(gate):
+    with serving("--grace-s", "0", GATE=str(gate)) as served:
+        with served.busy(gate):
+            served.process.send_signal(signal.SIGTERM)
+            served.wait_for("a signal came")
         assert served.process.wait(20) == 0
-    with serving("--grace-s", "20") as served, served.connect() as client:
-        client.sendall(raw_request(request_body(HANGS)))
-        served.process.send_signal(signal.SIGTERM)
-        served.wait_for("a signal came")
-        served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 128 + signal.SIGTERM
 
 
 def test_a_step_or_the_newest_one_is_served_and_is_the_version(tmp_path):

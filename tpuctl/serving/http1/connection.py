@@ -93,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
     def peer(self) -> str:
         """The client's address."""
         address = self._transport.get_extra_info("peername") if self._transport else None
-        return str(address[0]) if isinstance(address, tuple) else "unknown"
+        return str(address[0]).removeprefix("::ffff:") if address else "unknown"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to read, unless there are too many connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ TICK_S = 0.02
 """How late an answer may be that a deadline is over."""
 SWEEP_S = 0.5
 """How late a connection may be cut."""
+BACKLOG = 1024
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -99,6 +101,19 @@ async def _run(
         run.end()
 
 
+def open_port(host: str | None, port: int) -> socket.socket:
+    """A socket that listens at a host, or at every address, of both families where it can."""
+    if host is not None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):  # no address of IPv6; a port that is taken fails below, too
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
+            )
+    return socket.create_server(("", port), backlog=BACKLOG)
+
+
 class ServerRun:
     """A server in the running event loop, from its start to its end."""
 
@@ -143,18 +158,16 @@ class ServerRun:
         """Open the port; raises LocalIOError when it is taken."""
         options = self._options
         try:
-            listener = await self.loop.create_server(
-                lambda: HttpConnection(self.server, time.monotonic),
-                options.host,
-                options.port,
-                backlog=1024,
-            )
+            listening = open_port(options.host, options.port)
         except OSError as error:
             raise LocalIOError(
                 f"port {options.port} cannot be opened: {error.strerror or error}",
                 hint="give another one with --port",
             ) from error
-        port = listener.sockets[0].getsockname()[1]
+        listener = await self.loop.create_server(
+            lambda: HttpConnection(self.server, time.monotonic), sock=listening, backlog=BACKLOG
+        )
+        port = listening.getsockname()[1]
         self._log.event(f"listening on port {port}; loading {self._program.name}")
         return listener
 
