@@ -30,13 +30,16 @@ class Client:
     def close(self):
         self.is_closed = True
 
+    def is_closing(self):
+        return self.is_closed
+
     abort = close
 
     def get_extra_info(self, name):
         return ("192.0.2.1", 4)
 
     def send(self, data):
-        self.connection.data_received(data)
+        self.connection.receive(data)
 
     def status(self):
         return int(re.match(rb"HTTP/1.1 (\d+)", self.sent)[1])
@@ -119,6 +122,13 @@ def test_a_new_connection_takes_the_place_of_one_that_is_idle():
     third.connection.is_busy = True
     fourth = server.connect()
     assert (fourth.status(), b"Retry-After: 1\r\n" in fourth.sent) == (503, True)
+
+
+def test_a_client_that_left_with_a_request_half_read_is_not_answered():
+    client = Server().connect()
+    client.close()
+    client.send(b"damaged\r\n\r\n")
+    assert client.sent == b""
 
 
 def test_bodies_that_come_at_the_same_time_have_a_bound():

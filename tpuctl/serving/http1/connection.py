@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple, Protocol, cast
 
@@ -44,6 +45,7 @@ class HttpServer(Protocol):
     """Who answers the requests of connections."""
 
     limits: HttpLimits
+    read_buffer: memoryview
 
     @property
     def closes_connections(self) -> bool:
@@ -67,7 +69,7 @@ class HttpServer(Protocol):
         """Answer with an error."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """A connection of a client."""
 
     def __init__(self, server: HttpServer, clock: Callable[[], float]) -> None:
@@ -109,7 +111,19 @@ class HttpConnection(asyncio.Protocol):
         self._release_body()
         self._server.forget_connection(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where data are read to: the same for all connections, for they are taken at once.
+
+        The 256 KiB that asyncio allocates for every read of a Protocol cost 8 us, a tenth of what a
+        small request costs.
+        """
+        return self._server.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read."""
+        self.receive(bytes(self._server.read_buffer[:nbytes]))
+
+    def receive(self, data: bytes) -> None:
         """Read what there is; while a request is answered, keep it."""
         if self._closes:
             return
@@ -154,7 +168,7 @@ class HttpConnection(asyncio.Protocol):
         `closes` ends the connection, also where the client has not sent all of its request.
         """
         transport, head = self._transport, self._head
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         is_last = closes or head is None or not head.keeps_alive or self._server.closes_connections
         text = (
@@ -196,7 +210,8 @@ class HttpConnection(asyncio.Protocol):
         self._closes = True
         self._close_at_s = self._clock() + LINGER_S
         if self._transport is not None:
-            self._transport.write_eof()
+            with suppress(OSError):  # the client is gone, which asyncio finds out by itself
+                self._transport.write_eof()
 
     def refuse(self, error: ProtocolError) -> None:
         """Answer the request with an error."""
@@ -206,7 +221,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
-        if not self.is_busy:
+        if not self.is_busy and not self._closes:
             self._advance()
 
     def _advance(self) -> None:

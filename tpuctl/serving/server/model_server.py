@@ -24,6 +24,7 @@ from tpuctl.serving.server.server_options import ServerOptions
 
 JSON = "application/json"
 BINARY = "application/octet-stream"
+READ_BYTES = 64 * 1024
 JSON_LENGTH = "inference-header-content-length"
 
 
@@ -52,6 +53,7 @@ class ModelServer:
     ) -> None:
         """Load: `show_model` makes it ready. `schedule` calls a function once all are read."""
         self.limits = options.http_limits
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.phase = ServerPhase.LOADING
         self.connections: set[HttpConnection] = set()
         self._options = options
