@@ -314,6 +314,17 @@ def test_what_is_in_flight_is_answered_before_the_end(gate):
         assert served.process.wait(20) == 0
 
 
+def test_what_is_not_answered_by_then_is_given_up():
+    with serving("--grace-s", "0", "--drain-s", "0.2") as served, served.connect() as client:
+        client.sendall(raw_request(request_body(HANGS)))
+        while not served.metric("in_flight"):
+            pass
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for(r"requests given up after 0.2 s: 1$")
+        assert served.process.wait(20) == 0
+        assert client.recv(10) == b""
+
+
 def test_a_step_or_the_newest_one_is_served_and_is_the_version(tmp_path):
     with Checkpointer(str(tmp_path), 0, 1, every=1) as checkpointer:
         checkpointer.restore()

@@ -211,7 +211,7 @@ class ServerRun:
         began_s = time.monotonic()
         options = self._options
         self._log.event(
-            f"a signal came: not ready any more, {self._dispatcher.in_flight} requests in flight"
+            f"a signal came: not ready any more; requests in flight: {self._dispatcher.in_flight}"
         )
         await asyncio.sleep(options.grace_s)
         listener.close()
@@ -219,7 +219,7 @@ class ServerRun:
         while not self.server.is_at_rest:
             if time.monotonic() - began_s > options.drain_s:
                 self._log.event(
-                    f"gave up {self._dispatcher.in_flight} requests after {options.drain_s:g} s"
+                    f"requests given up after {options.drain_s:g} s: {self._dispatcher.in_flight}"
                 )
                 break
             await asyncio.sleep(TICK_S)
