@@ -55,8 +55,11 @@ def read_answer(client):
         data += part
     head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-    while len(body) < length:
-        body += client.recv(65536)
+    parts = [body]
+    while sum(map(len, parts)) < length:
+        parts.append(client.recv(1_000_000))
+        assert parts[-1]
+    body = b"".join(parts)
     return int(head.split()[1]), json.loads(body[:length])
 
 
@@ -311,6 +314,21 @@ def test_what_is_in_flight_is_answered_before_the_end(gate):
         with served.busy(gate):
             served.process.send_signal(signal.SIGTERM)
             served.wait_for("a signal came")
+        assert served.process.wait(20) == 0
+
+
+def test_an_answer_is_sent_to_its_end_before_the_end():
+    note = "n" * 8_000_000
+    document = json.loads(request_body(1))
+    document["inputs"][1]["data"] = [note]
+    with serving("--grace-s", "0") as served, served.connect() as client:
+        client.sendall(raw_request(json.dumps(document).encode()))
+        while not served.metric('requests_total{code="200"}'):
+            pass
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for("a signal came")
+        status, found = read_answer(client)
+        assert (status, found["outputs"][1]["data"] == [note]) == (200, True)
         assert served.process.wait(20) == 0
 
 

@@ -122,6 +122,7 @@ def test_a_new_connection_takes_the_place_of_one_that_is_idle():
     third.connection.is_busy = True
     fourth = server.connect()
     assert (fourth.status(), b"Retry-After: 1\r\n" in fourth.sent) == (503, True)
+    assert fourth.is_closed
 
 
 def test_a_client_that_left_with_a_request_half_read_is_not_answered():

@@ -97,12 +97,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         address = self._transport.get_extra_info("peername") if self._transport else None
         return str(address[0]).removeprefix("::ffff:") if address else "unknown"
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the client has not taken all of its answer."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to read, unless there are too many connections."""
         self._transport = cast("asyncio.Transport", transport)
         if not self._server.open_connection(self):
             text = "the server has too many connections"
-            self.refuse(ProtocolError(503, text, retry_after_s=1, closes=True))
+            self.refuse(ProtocolError(503, text, retry_after_s=1))
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Forget the connection."""
@@ -179,12 +185,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         is_bodiless = head is not None and head.method == "HEAD"
         transport.write(text if is_bodiless else text + body)
         self._release_body()
+        self.is_busy = False
         if closes:
             self._linger()
         elif is_last:
             self.close()
-        elif self.is_busy:
-            self.is_busy = False
+        else:
             self.began_s = self._clock()
             if self._pending:
                 asyncio.get_running_loop().call_soon(self._resume)

@@ -92,7 +92,7 @@ class ModelServer:
     def is_at_rest(self) -> bool:
         """Whether no request is being read, predicted or answered."""
         return not self._dispatcher.in_flight and not any(
-            connection.is_busy for connection in self.connections
+            connection.is_busy or connection.has_unsent for connection in self.connections
         )
 
     def show_model(self, model: ModelInfo) -> None:
