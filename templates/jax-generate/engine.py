@@ -53,7 +53,7 @@ class Engine:
         self.waiting, self.rows = deque(), {}
         self.has_work = asyncio.Event()
         self.requests = set()
-        self.is_ready = self.is_draining = False
+        self.is_ready = self.is_ending = self.is_draining = False
 
     async def run(self):
         """Load, compile, and then generate for ever."""
@@ -108,11 +108,15 @@ class Engine:
         self.has_work.set()
 
     async def drain(self):
-        """Let the requests in flight finish, for --shutdown-timeout; end what is left then."""
-        self.is_draining = True
+        """Say that it ends, finish the requests for --shutdown-timeout, end what is left then."""
+        self.is_ending = True
         print(f"draining: {len(self.requests)} requests in flight", flush=True)
+        # A proxy that asks for /health now and then goes on sending for a moment.
+        await asyncio.sleep(self.options.lame_duck)
+        self.is_draining = True
+        rest = self.options.shutdown_timeout - self.options.lame_duck
         if self.requests:
-            await asyncio.wait(self.requests, timeout=self.options.shutdown_timeout)
+            await asyncio.wait(self.requests, timeout=max(0, rest))
         for request in self.requests:
             request.cancel()
 
@@ -203,7 +207,7 @@ async def stream(request, asked):
 async def health(request):
     """Say 200 while requests are taken."""
     engine = request.app[ENGINE]
-    return web.Response(status=200 if engine.is_ready and not engine.is_draining else 503)
+    return web.Response(status=200 if engine.is_ready and not engine.is_ending else 503)
 
 
 async def models(_request):
@@ -244,6 +248,7 @@ def main():
     parser.add_argument("--rows", type=int, default=8, help="requests computed at once")
     parser.add_argument("--context", type=int, default=128, help="characters, the prompt's too")
     parser.add_argument("--shutdown-timeout", type=float, default=0, help="0: SIGTERM aborts all")
+    parser.add_argument("--lame-duck", type=float, default=0, help="seconds before it refuses any")
     asyncio.run(serve(parser.parse_args()))
 
 

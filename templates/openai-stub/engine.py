@@ -29,7 +29,7 @@ class Engine:
         self.slots = asyncio.Semaphore(options.max_num_seqs)
         self.counts = Counter()
         self.requests = set()
-        self.is_loaded = self.is_draining = False
+        self.is_loaded = self.is_ending = self.is_draining = False
 
     async def load(self):
         """Take the time that loading a model and compiling it would take."""
@@ -56,11 +56,15 @@ class Engine:
             self.slots.release()
 
     async def drain(self):
-        """Let the requests in flight finish, for --shutdown-timeout; end what is left then."""
-        self.is_draining = True
+        """Say that it ends, finish the requests for --shutdown-timeout, end what is left then."""
+        self.is_ending = True
         print(f"draining: {len(self.requests)} requests in flight", flush=True)
+        # A proxy that asks for /health now and then goes on sending for a moment.
+        await asyncio.sleep(self.options.lame_duck)
+        self.is_draining = True
+        rest = self.options.shutdown_timeout - self.options.lame_duck
         if self.requests:
-            await asyncio.wait(self.requests, timeout=self.options.shutdown_timeout)
+            await asyncio.wait(self.requests, timeout=max(0, rest))
         for request in self.requests:
             request.cancel()
         print(f"ended: {len(self.requests)} requests aborted", flush=True)
@@ -176,7 +180,7 @@ async def stream(request, engine, asked, prompt, count):
 async def health(request):
     """Say 200 while requests are taken."""
     engine = request.app[ENGINE]
-    is_ending = engine.is_draining and not engine.options.silent_shutdown
+    is_ending = engine.is_ending and not engine.options.silent_shutdown
     return web.Response(status=200 if engine.is_loaded and not is_ending else 503)
 
 
@@ -236,6 +240,7 @@ def main():
     parser.add_argument("--served-model-name", default="stub")
     parser.add_argument("--max-num-seqs", type=int, default=8, help="requests computed at once")
     parser.add_argument("--shutdown-timeout", type=float, default=0, help="0: SIGTERM aborts all")
+    parser.add_argument("--lame-duck", type=float, default=0, help="seconds before it refuses any")
     parser.add_argument("--silent-shutdown", action="store_true", help="do not say so in /health")
     parser.add_argument("--seconds-per-token", type=float, default=0.02)
     parser.add_argument("--seconds-per-prompt", type=float, default=0.05)

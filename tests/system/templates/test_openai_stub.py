@@ -77,6 +77,13 @@ def test_told_to_end_it_finishes_what_is_in_flight_and_takes_nothing_new():
         assert engine.process.wait(30) == 0
 
 
+def test_as_a_lame_duck_it_says_that_it_ends_and_still_answers():
+    options = (*SLOW, "--shutdown-timeout", "60", "--lame-duck", "60")
+    with running("openai-stub", *options) as engine:
+        engine.end()
+        assert len(engine.complete(PROMPT["prompt"], 3).split()) == 3
+
+
 def test_it_may_be_as_silent_as_vllm_when_it_is_told_to_end():
     options = (*SLOW, "--shutdown-timeout", "30", "--silent-shutdown")
     with running("openai-stub", *options) as engine:

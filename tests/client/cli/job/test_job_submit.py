@@ -171,8 +171,7 @@ def test_every_template_is_listed_and_can_be_submitted_as_it_is_written(tpuctl, 
         has_data = name not in ("jax-generate", "openai-stub", "vllm")
         assert (tmp_path / name / "data" / "README.md").is_file() == has_data
         plan = tpuctl("job", "submit", written[0], "--dry-run", "-o", "json")
-        files = 0 if name == "vllm" else len(written)  # all of it is in the job file
-        assert (plan.code, plan.json["files"]) == (0, files), plan.err
+        assert (plan.code, plan.json["files"]) == (0, len(written)), plan.err
 
 
 def test_a_template_replaces_no_file_unless_told(tpuctl, tmp_path, monkeypatch):
