@@ -162,7 +162,7 @@ async def complete(request):
     try:
         body = await request.json()
         asked = read(body, engine.options.context)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of brackets in brackets
         return failure(400, str(error))
     if body.get("model") not in (None, MODEL):
         return failure(404, f"The model `{body['model']}` does not exist.")

@@ -117,7 +117,7 @@ async def complete(request):
     try:
         asked = await request.json()
         prompt, count = prompt_of(asked)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return failure(400, "the body is not a request of this API")
     if asked.get("model") not in (None, engine.options.served_model_name):
         return failure(404, f"The model `{asked['model']}` does not exist.")

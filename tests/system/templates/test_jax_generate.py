@@ -121,7 +121,7 @@ def test_it_serves_the_newest_checkpoint_and_ends_when_all_is_answered(engine, p
     assert (status, texts_of(stream)) == (200, [*text, ""])
     assert len(engine.complete(PROMPTS[0], 1000)) == LENGTH - len(PROMPTS[0])
     refused = {
-        "{": 400, "[]": 400, '{"prompt": 1}': 400, '{"prompt": "\\u00e9"}': 400,
+        "{": 400, "[]": 400, "[" * 100_000: 400, '{"prompt": 1}': 400, '{"prompt": "\\u00e9"}': 400,
         json.dumps({"prompt": "x" * LENGTH}): 400, '{"prompt": "a", "max_tokens": 0}': 400,
         '{"prompt": "a", "temperature": -1}': 400, '{"prompt": "a", "seed": 1e3}': 400,
         '{"prompt": "a", "model": "gpt"}': 404,
