@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.usefixtures("namespaces"),
 ]
 DIGITS = Path(__file__).parents[3] / "templates" / "digits"
-ROUNDS, ROWS, FILES, HIDDEN = 7, 98_304, 3, 1024
-UNIT, BATCH = 8192, 1024
+ROUNDS, ROWS, FILES, HIDDEN = 7, 393_216, 3, 1024
+UNIT, BATCH = 16_384, 1024
 BARE = f"""\
 import io, os, time
 
@@ -87,7 +87,7 @@ def test_a_batch_job_beside_a_bare_loop(here):
     work = here.cloud.home / "work"
     shutil.copytree(DIGITS, work)
     (work / "bare.py").write_text(BARE)
-    ours, bare, firsts, ready = [], [], [], []
+    ours, bare, firsts, ready, busy = [], [], [], [], []
     for number in range(ROUNDS + 1):
         predict = {
             "program": "classify",
@@ -102,7 +102,9 @@ def test_a_batch_job_beside_a_bare_loop(here):
         run = "python3 -m tpuctl.serving.batch"
         here.submit(batch, 1, run, "--node", "one", predict=predict, **options)
         (ready_s,) = said(here, batch, r"ready after ([\d.]+) s")
-        first_s, took_s = said(here, batch, r"first_unit_s=([\d.]+) took_s=([\d.]+)")
+        first_s, took_s, share = said(
+            here, batch, r"first_unit_s=([\d.]+) took_s=([\d.]+) busy=([\d.]+)"
+        )
         here.submit(loop, 1, "python3 bare.py", "--node", "one", **options)
         rows, bare_s = said(here, loop, r"bare: rows=(\d+) took_s=([\d.]+)")
         assert rows == ROWS
@@ -111,6 +113,7 @@ def test_a_batch_job_beside_a_bare_loop(here):
             bare.append(round(ROWS / bare_s))
             firsts.append(first_s)
             ready.append(ready_s)
+            busy.append(share)
     ratios = [round(one / other, 3) for one, other in zip(ours, bare, strict=True)]
     manifest = here.runtime().store("gs://local-bucket/out1").get_range("_SUCCESS")
     assert json.loads(manifest)["rows_out"] == ROWS
@@ -120,6 +123,7 @@ def test_a_batch_job_beside_a_bare_loop(here):
         batch_rows_per_s=ours,
         bare_rows_per_s=bare,
         ratio=ratios,
+        share_of_time_in_predict=busy,
         first_unit_s=firsts,
         ready_s=ready,
     )

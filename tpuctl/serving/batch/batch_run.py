@@ -17,7 +17,7 @@ from tpuctl.serving.batch.batch_settings import BatchSettings
 from tpuctl.serving.batch.formats.file_format import UnitRows
 from tpuctl.serving.batch.formats.input_reader import InputReader
 from tpuctl.serving.batch.formats.known_formats import open_format
-from tpuctl.serving.batch.padded_batches import PaddedBatches, PredictedRows
+from tpuctl.serving.batch.padded_batches import ALL_HINT, PaddedBatches, PredictedRows
 from tpuctl.serving.batch.success_manifest import (
     list_done,
     refuse_many_rejects,
@@ -123,6 +123,7 @@ class BatchRun:
         self._began_s = outside.now()
         self._begun_with = 0
         self._first_unit_s: float | None = None
+        self._predicting_s = 0.0
         self._reported_s = self._listed_s = -LIST_EVERY_S
 
     def run(self, batches: PaddedBatches) -> dict[str, Any]:
@@ -148,7 +149,9 @@ class BatchRun:
         for unit, rows in self._read_units():
             if self._outside.is_stopped():
                 break
+            before_s = self._outside.now()
             predicted = batches.predict_rows(rows)
+            self._predicting_s += self._outside.now() - before_s
             self._refuse_bad_start(predicted)
             self._rows += predicted.rows
             self._rejected += len(predicted.rejects)
@@ -214,7 +217,7 @@ class BatchRun:
             raise JobFailedError(
                 f"all {predicted.rows} rows of the first unit are rejected: "
                 f"{predicted.rejects[0].error}",
-                hint="if they are bad rows indeed, give predict.max_rejects in the job file",
+                hint=ALL_HINT,
             )
 
     def _write(self, unit: PlannedUnit, predicted: PredictedRows) -> None:
@@ -259,10 +262,11 @@ class BatchRun:
         self._outside.say(self._progress(self._outside.now()))
         manifest = self._manifest()
         took_s = max(self._outside.now() - self._began_s, 1e-6)
+        busy = self._predicting_s / took_s
         first = "" if self._first_unit_s is None else f" first_unit_s={self._first_unit_s:.2f}"
         self._outside.say(
             f"predicted: rows={manifest['rows_in']} rejected={manifest['rows_rejected']}"
-            f" units={manifest['units']} shapes={shapes}{first} took_s={took_s:.2f}"
+            f" units={manifest['units']} shapes={shapes}{first} took_s={took_s:.2f} busy={busy:.2f}"
             f" output={self._output.url}"
         )
         return manifest

@@ -61,9 +61,8 @@ class CommandProgram:
         )
         if ended.returncode:
             lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
-            raise JobFailedError(
-                f"the command ends with status {ended.returncode}: {' '.join(lines)[:300]}"
-            )
+            text = f"the command ends with status {ended.returncode}: {' '.join(lines)[:300]}"
+            raise JobFailedError(text.removesuffix(": "))
 
 
 def _written(input_format: str) -> str:

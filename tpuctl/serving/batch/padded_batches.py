@@ -12,6 +12,15 @@ from tpuctl.serving.batch.formats.file_format import ROW, RejectedRow, UnitRows
 from tpuctl.serving.datatypes import Array, Batch
 
 ERROR_CHARACTERS = 500
+HOPELESS_ROWS = 256
+"""So many rows that fail before the first one succeeds are the program's fault."""
+
+
+ALL_HINT = "if they are bad rows indeed, give predict.max_rejects in the job file"
+
+
+class HopelessError(JobFailedError):
+    """The program fails for every row so far."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +46,14 @@ class PaddedBatches:
     is_padded: bool = True
     shapes: set[int] = field(default_factory=set)
     """The numbers of rows that `predict` was called with."""
+    may_all_fail: bool = False
+    has_succeeded: bool = False
 
     def predict_rows(self, rows: UnitRows) -> PredictedRows:
         """The outputs of a unit's rows, in their order, with their numbers as the column ROW.
 
         Which rows go together depends on the unit alone. Raises JobFailedError when the batches
-        return different columns.
+        return different columns, and when HOPELESS_ROWS fail before any succeeds, unless all may.
         """
         done: list[tuple[Batch, Array]] = []
         rejects = list(rows.rejects)
@@ -63,14 +74,24 @@ class PaddedBatches:
         """Predict a batch; one that fails is halved until the rows are found that do."""
         try:
             done.append((self._predict_padded(batch, len(numbers)), numbers))
+            self.has_succeeded = True
+        except HopelessError:
+            raise
         except TpuctlError as error:
             if len(numbers) == 1:
                 rejects.append(RejectedRow(int(numbers[0]), str(error)[:ERROR_CHARACTERS]))
+                self._refuse_hopeless(rejects)
                 return
             middle = len(numbers) // 2
             for part in (slice(None, middle), slice(middle, None)):
                 half = {name: array[part] for name, array in batch.items()}
                 self._predict_part(half, numbers[part], done, rejects)
+
+    def _refuse_hopeless(self, rejects: list[RejectedRow]) -> None:
+        if len(rejects) >= HOPELESS_ROWS and not (self.has_succeeded or self.may_all_fail):
+            raise HopelessError(
+                f"the first {len(rejects)} rows are rejected: {rejects[-1].error}", hint=ALL_HINT
+            )
 
     def _predict_padded(self, batch: Batch, rows: int) -> Batch:
         size = min(self.batch, 1 << (rows - 1).bit_length()) if self.is_padded else rows

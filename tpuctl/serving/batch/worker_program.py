@@ -74,7 +74,12 @@ def run_worker(environ: Mapping[str, str], outside: BatchOutside) -> None:
             settings.command, plan.input_format, plan.output_format, environ, _checkpoint(settings)
         ).predict_batch
     outside.say(f"ready after {outside.now() - began_s:.2f} s: {len(plan.units)} units")
-    batches = PaddedBatches(predict, settings.batch, is_padded=not settings.command)
+    batches = PaddedBatches(
+        predict,
+        settings.batch,
+        is_padded=not settings.command,
+        may_all_fail=settings.max_rejects is not None,
+    )
     BatchRun(inputs, output, plan, settings, place, outside).run(batches)
 
 

@@ -41,6 +41,20 @@ def test_the_rows_that_fail_are_found(bad):
     assert set((found.columns["row"] - 100).tolist()) == set(range(50)) - bad
 
 
+def test_a_program_that_fails_for_every_row_is_given_up():
+    calls = []
+
+    def predict(batch):
+        calls.append(len(batch["x"]))
+        raise JobFailedError("bad")
+
+    with pytest.raises(JobFailedError, match="the first 256 rows are rejected: bad"):
+        PaddedBatches(predict, 1024).predict_rows(rows_of(100_000))
+    assert len(calls) < 600
+    found = PaddedBatches(predict, 1024, may_all_fail=True).predict_rows(rows_of(300))
+    assert len(found.rejects) == 300
+
+
 def test_what_predict_returns_must_be_the_same_columns():
     def predict(batch):
         return {"y" if batch["x"][0] < 16 else "z": batch["x"]}
