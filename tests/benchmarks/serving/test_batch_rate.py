@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.usefixtures("namespaces"),
 ]
 DIGITS = Path(__file__).parents[3] / "templates" / "digits"
-ROUNDS, ROWS, FILES, HIDDEN = 7, 393_216, 3, 1024
-UNIT, BATCH = 16_384, 1024
+ROUNDS, ROWS, FILES, HIDDEN = 7, 1_572_864, 6, 1024
+UNIT, BATCH = 65_536, 1024
 BARE = f"""\
 import io, os, time
 

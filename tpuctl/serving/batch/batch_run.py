@@ -119,6 +119,7 @@ class BatchRun:
         self._written: deque[Future[DoneUnit]] = deque()
         self._done: set[int] = set()
         self._tried: set[int] = set()
+        self._records: dict[int, DoneUnit] = {}
         self._rows = self._rejected = 0
         self._began_s = outside.now()
         self._begun_with = 0
@@ -183,6 +184,8 @@ class BatchRun:
                 yield self._plan.units[number]
 
     def _unit_to_help(self) -> PlannedUnit | None:
+        if len(self._done | self._tried) == len(self._plan.units):
+            return None
         self._list_done()
         number = dealing.next_to_help(
             range(len(self._plan.units)),
@@ -224,6 +227,7 @@ class BatchRun:
         def commit() -> DoneUnit:
             done = self._commit.commit(unit, predicted)
             self._done.add(unit.number)
+            self._records[unit.number] = done
             if self._first_unit_s is None:
                 self._first_unit_s = self._outside.now() - self._began_s
             return done
@@ -272,17 +276,15 @@ class BatchRun:
         return manifest
 
     def _manifest(self) -> dict[str, Any]:
-        """The manifest: worker 0 writes it, the others wait for a while."""
-        deadline = self._outside.now() + MANIFEST_WAIT_S * (self._place.worker > 0)
-        pause_s = 0.05
-        while True:
+        """The manifest: worker 0 writes it; the others wait for a while, and write it then."""
+        deadline, pause_s = self._outside.now() + MANIFEST_WAIT_S, 0.05
+        while self._place.worker > 0 and self._outside.now() < deadline:
             try:
                 found: dict[str, Any] = json.loads(self._output.get_range(SUCCESS_KEY))
             except NotFoundError:
-                if self._outside.now() >= deadline:
-                    limit = self._settings.max_rejects
-                    return write_manifest(self._output, self._plan, limit)
                 self._outside.sleep(pause_s)
                 pause_s = min(1.0, pause_s * 1.5)
             else:
                 return found
+        limit = self._settings.max_rejects
+        return write_manifest(self._output, self._plan, self._records, limit)

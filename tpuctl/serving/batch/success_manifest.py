@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tpuctl.errors import IntegrityError, JobFailedError, PreconditionError
 from tpuctl.serving.batch.batch_settings import SCHEMA
 from tpuctl.serving.batch.unit_commit import DoneUnit, decode_done_unit
-from tpuctl.serving.batch.unit_plan import RECORDS, SUCCESS_KEY, UnitPlan
+from tpuctl.serving.batch.unit_plan import RECORDS, SUCCESS_KEY, PlannedUnit, UnitPlan
 from tpuctl.store import Store
 
 READ_THREADS = 16
@@ -24,14 +24,20 @@ def list_done(output: Store) -> set[int]:
     return {int(name[:8]) for name in names if name[:8].isdecimal()}
 
 
-def write_manifest(output: Store, plan: UnitPlan, max_rejects: int | None) -> dict[str, Any]:
+def write_manifest(
+    output: Store, plan: UnitPlan, known: Mapping[int, DoneUnit], max_rejects: int | None
+) -> dict[str, Any]:
     """Add up the records of all units and write the manifest, unless it is there.
+
+    The records of the units that this worker has committed are `known`.
 
     Raises JobFailedError with more rejected rows than allowed, IntegrityError when rows are
     missing.
     """
 
-    def read(unit: Any) -> DoneUnit:
+    def read(unit: PlannedUnit) -> DoneUnit:
+        if unit.number in known:
+            return known[unit.number]
         return decode_done_unit(output.get_range(unit.done_key), f"{output.url}/{unit.done_key}")
 
     with ThreadPoolExecutor(READ_THREADS) as pool:
