@@ -125,7 +125,7 @@ def _check_output(output: Store, found: Sequence["InputObject"], predict: Predic
     except NotFoundError:
         refuse_used_output(output)
         return
-    if plan.input != predict.input or {unit.input for unit in plan.units} != set(found):
+    if plan.input != predict.input or list(plan.inputs) != list(found):
         raise ConflictError(
             f"{output.url} has the predictions of other inputs: some were added or changed since",
             hint="choose another output",

@@ -279,6 +279,8 @@ class BatchRun:
         """The manifest: worker 0 writes it; the others wait for a while, and write it then."""
         deadline, pause_s = self._outside.now() + MANIFEST_WAIT_S, 0.05
         while self._place.worker > 0 and self._outside.now() < deadline:
+            if self._outside.is_stopped():
+                raise StoppedError
             try:
                 found: dict[str, Any] = json.loads(self._output.get_range(SUCCESS_KEY))
             except NotFoundError:

@@ -24,7 +24,7 @@ def split_pattern(url: str) -> tuple[str, str]:
         fixed = url[: _WILD.search(url).start()].rpartition("/")[0]  # type: ignore[union-attr]
         return fixed, url[len(fixed) + 1 :]
     directory, _, name = url.rstrip("/").rpartition("/")
-    if "." in name and not url.endswith("/"):
+    if "." in name and not url.endswith("/") and directory != "gs:/":
         return directory, name
     return url.rstrip("/"), "**"
 

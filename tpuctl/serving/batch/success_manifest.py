@@ -62,7 +62,7 @@ def manifest_of(plan: UnitPlan, done: Sequence[DoneUnit]) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": plan.version,
         "input": plan.input,
-        "inputs": len({unit.input for unit in plan.units}),
+        "inputs": len(plan.inputs),
         "units": len(done),
         "rows_in": rows,
         "rows_out": rows - rejected,

@@ -54,6 +54,8 @@ class UnitPlan:
     input_format: str
     output_format: str
     columns: tuple[TableColumn, ...]
+    inputs: tuple[InputObject, ...]
+    """All of them, those without a row too."""
     units: tuple[PlannedUnit, ...]
 
     def output_key(self, unit: PlannedUnit) -> str:
@@ -100,7 +102,9 @@ def make_plan(inputs: Store, output: Store, settings: BatchSettings, version: st
     if output_format not in OUTPUT_NAMES:
         raise UsageError(f"outputs cannot be {output_format}: one of {', '.join(OUTPUT_NAMES)}")
     columns, units = survey_inputs(inputs, found, input_format, settings.unit_rows)
-    plan = UnitPlan(version, settings.input, input_format, output_format, columns, units)
+    plan = UnitPlan(
+        version, settings.input, input_format, output_format, columns, tuple(found), units
+    )
     try:
         output.put_if_absent(PLAN_KEY, encode_plan(plan))
     except PreconditionError:
@@ -137,8 +141,7 @@ def survey_inputs(
 
 def encode_plan(plan: UnitPlan) -> bytes:
     """The bytes of a plan: the same for the same plan."""
-    inputs = list(dict.fromkeys(unit.input for unit in plan.units))
-    places = {each: place for place, each in enumerate(inputs)}
+    places = {each: place for place, each in enumerate(plan.inputs)}
     document = {
         "schema": SCHEMA,
         "version": plan.version,
@@ -146,7 +149,7 @@ def encode_plan(plan: UnitPlan) -> bytes:
         "input_format": plan.input_format,
         "output_format": plan.output_format,
         "columns": plan.columns,
-        "inputs": inputs,
+        "inputs": plan.inputs,
         "units": [[places[unit.input], *unit.range] for unit in plan.units],
     }
     return json.dumps(document).encode()
@@ -160,13 +163,14 @@ def decode_plan(data: bytes, url: str) -> UnitPlan:
             raise DamagedStateError(
                 f"{url}/{PLAN_KEY} has schema {found['schema']}, this tpuctl reads {SCHEMA}"
             )
-        inputs = [InputObject(*each) for each in found["inputs"]]
+        inputs = tuple(InputObject(*each) for each in found["inputs"])
         return UnitPlan(
             found["version"],
             found["input"],
             found["input_format"],
             found["output_format"],
             tuple(_column(*each) for each in found["columns"]),
+            inputs,
             tuple(
                 PlannedUnit(number, inputs[place], UnitRange(*span))
                 for number, (place, *span) in enumerate(found["units"])

@@ -37,6 +37,15 @@ def test_every_row_is_there_once():
     assert job.lines[-1].startswith("predicted: rows=29 rejected=1 units=5 shapes=3")
 
 
+def test_inputs_without_rows_are_no_error():
+    job = BatchWorld().add_rows("a.npz", 0, 0)
+    assert (job.run()["inputs"], job.run()["units"]) == (1, 0)
+    assert sorted(job.contents()) == ["_SUCCESS", "_tpuctl/plan.json"]
+    table = BatchWorld().add("a.csv", b"x\n")
+    assert table.run()["rows_in"] == 0
+    assert b"row\n" in table.contents().values()
+
+
 def test_a_second_run_writes_nothing():
     job = world()
     first = job.run()

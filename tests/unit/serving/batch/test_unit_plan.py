@@ -90,8 +90,10 @@ def monkeypatch_bytes():
     patch.undo()
 
 
-def plan_of(units, version="v", output_format="npz"):
-    return UnitPlan(version, "in", "npz", output_format, (TableColumn("x", "<f8"),), tuple(units))
+def plan_of(units, version="v"):
+    units = tuple(units)
+    inputs = tuple(dict.fromkeys(unit.input for unit in units))
+    return UnitPlan(version, "in", "npz", "npz", (TableColumn("x", "<f8"),), inputs, units)
 
 
 OBJECTS = st.builds(
@@ -139,6 +141,7 @@ def test_a_damaged_plan_is_one_error(data):
         ("gs://b/data/", "gs://b/data", "**"),
         ("gs://b/v1.5/", "gs://b/v1.5", "**"),
         ("gs://b/data/x.npz", "gs://b/data", "x.npz"),
+        ("gs://my.bucket", "gs://my.bucket", "**"),
         ("gs://b/2024-*/x.csv", "gs://b", "2024-*/x.csv"),
         ("gs://b/*.csv", "gs://b", "*.csv"),
     ],
