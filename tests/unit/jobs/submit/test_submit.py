@@ -24,6 +24,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.jobs.submit.job_submission import Submitter, default_owner, ensure_supervisor, submit
 from tpuctl.jobs.submit.shared_checkpoints import refuse_shared_checkpoints, withdraw_if_shared
 from tpuctl.jobs.submit.submit_warnings import warnings_for
+from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState, Resources, Teardown
 
 SPEC = JobSpec(name="digits", run="true", resources=Resources("v5litepod-16"))
@@ -183,6 +184,15 @@ DOUBTFUL = JobRecord(
             replace(SPEC, resources=Resources("v5litepod-16", use_spot=True)),
             None,
             ["spot slices are preempted: without checkpoints the program starts from step 0"],
+        ),
+        (
+            replace(
+                SPEC,
+                resources=Resources("v5litepod-4", use_spot=True),
+                serve=ServeSpec("engine", 8000),
+            ),
+            None,
+            [],
         ),
         (
             replace(SPEC, resources=Resources(num_slices=2, runtime_version="tpu-vm-tf-9.9.9")),

@@ -1,0 +1,1 @@
+"""Services as a whole: engines on simulated slices, the real proxy, and many clients."""
