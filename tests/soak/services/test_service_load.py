@@ -129,6 +129,8 @@ def test_no_stream_is_lost_over_drained_preemptions(tmp_path):
             began = time.monotonic()
             with streams:
                 for number in range(PREEMPTIONS):
+                    while streams.begun < REQUESTS * number // PREEMPTIONS:
+                        time.sleep(0.1)
                     preempt_with_notice(here, number % 3)
                     here.until_ready(3)
                 seconds = time.monotonic() - began
