@@ -1,6 +1,6 @@
-"""Which digit each image shows: the two functions of `predict` in batch.yaml.
+"""Which digit each image shows: the two functions of batch.yaml and of serve.yaml.
 
-Every worker predicts units by itself, on its own chips.
+Every worker predicts by itself, on its own chips.
 """
 
 import network
@@ -8,6 +8,8 @@ import numpy as np
 
 from localsim.core import Mesh
 
+INPUTS = {"pixels": ("FP32", [-1, 64])}
+"""What a request has: the pixels of each row, 0 to 16."""
 PIXELS = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
 
 
@@ -25,7 +27,8 @@ def on_chip(chip, weights):
 def predict(model, batch):
     """The likeliest digit of each row, and its probability; each chip takes its part of them.
 
-    The pixels, 0 to 16, are 64 columns of a csv file, or the array `pixels` [n, 64] of an npz file.
+    The pixels, 0 to 16, are 64 columns of a csv file, or the array `pixels` [n, 64] of an npz file or a
+    request.
     """
     if "pixels" in batch:
         pixels = batch["pixels"].astype(np.float32) / 16

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 sys.path.insert(0, os.environ["DIGITS"])
-import model as digits_model
+import classify as digits_model
 
 from tpuctl.serving import ModelCheckpoint
 

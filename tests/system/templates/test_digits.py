@@ -160,10 +160,10 @@ def test_a_server_reads_the_same_digits(whole, template):
     _, held_back = template.split(len(labels))
     environment = {**run.environment(accelerator_type="v5litepod-1"), "TPU_WORKER_ID": "0"}
     guesses = []
-    with serving("--name", "digits", module=DIGITS / "model.py", **environment) as served:
+    with serving("--name", "digits", module=DIGITS / "classify.py", **environment) as served:
         for rows in np.array_split(held_back, 6):
             tensor = {"name": "pixels", "datatype": "FP32", "shape": [len(rows), 64]}
-            body = json.dumps({"inputs": [{**tensor, "data": pixels[rows].tolist()}]})
+            body = json.dumps({"inputs": [{**tensor, "data": (pixels[rows] * 16).tolist()}]})
             status, _, answer = served.ask("POST", "/v2/models/digits/infer", body)
             assert status == 200
             guesses += json.loads(answer)["outputs"][0]["data"]
