@@ -27,8 +27,8 @@ def on_chip(chip, weights):
 def predict(model, batch):
     """The likeliest digit of each row, and its probability; each chip takes its part of them.
 
-    The pixels, 0 to 16, are 64 columns of a csv file, or the array `pixels` [n, 64] of an npz file or a
-    request.
+    The pixels, 0 to 16, are 64 columns of a csv file, or the array `pixels` [n, 64] of an npz file
+    or of a request.
     """
     if "pixels" in batch:
         pixels = batch["pixels"].astype(np.float32) / 16
