@@ -5,7 +5,7 @@ import base64
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,8 @@ import aiohttp
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 ANSWER_S = 60.0
+STARTS, START_S = 3, 20.0
+REMOVALS = 100
 LOOK_S = 0.1
 Message = dict[str, Any]
 
@@ -102,30 +104,61 @@ class Tab:
 @asynccontextmanager
 async def browse(*options: str) -> AsyncIterator[Tab]:
     """A browser of its own with one page, that ends with all it keeps."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        argv = (
-            chromium_path() or NAMES[0], "--headless=new", "--no-sandbox", "--disable-gpu",
-            "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
-            "--remote-debugging-port=0", f"--user-data-dir={home}", *options, "about:blank",
-        )  # fmt: skip
+    home = tempfile.mkdtemp()
+    argv = (
+        chromium_path() or NAMES[0], "--headless=new", "--no-sandbox", "--disable-gpu",
+        "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
+        "--remote-debugging-port=0", f"--user-data-dir={home}", *options, "about:blank",
+    )  # fmt: skip
+    told = Path(home) / "DevToolsActivePort"
+    try:
+        process = await _start(argv, home, told)
+        try:
+            async with _connect(told) as tab:
+                yield tab
+        finally:
+            await _end(process)
+    finally:
+        await _remove(home)
+
+
+async def _remove(home: str) -> None:
+    """Remove the browser's directory, into which its last children may write for a while."""
+    for _ in range(REMOVALS):
+        shutil.rmtree(home, ignore_errors=True)
+        if not Path(home).exists():
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def _start(argv: Sequence[str], home: str, told: Path) -> asyncio.subprocess.Process:
+    """A browser that listens; one that hangs as it starts, as Chromium may, is started again."""
+    for _ in range(STARTS):
         process = await asyncio.create_subprocess_exec(
             *argv, env={**os.environ, "TMPDIR": home},
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        try:
-            async with _connect(Path(home) / "DevToolsActivePort") as tab:
-                yield tab
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                while not told.is_file() or len(told.read_text().split()) < 2:
+                    await asyncio.sleep(LOOK_S)
+                return process
+        await _end(process)
+    raise TimeoutError("the browser does not start")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), START_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 @asynccontextmanager
 async def _connect(told: Path) -> AsyncIterator[Tab]:
-    async with asyncio.timeout(ANSWER_S):
-        while not told.is_file() or len(told.read_text().split()) < 2:
-            await asyncio.sleep(LOOK_S)
     port, path = told.read_text().split()
     async with (
         aiohttp.ClientSession() as client,

@@ -89,7 +89,9 @@ def is_at_rest(world: World) -> bool:
     floor = world.record.revision.spec.serve.replicas.on_demand
     kinds = sum(each.on_demand for each in world.running)
     is_whole = len(world.running) == world.ready_count == LEAST and kinds == min(floor, LEAST)
-    return is_whole and not world.replicas(ReplicaState.DRAINING)
+    engines = {world.record.revision_of(each).engine for each in world.running}
+    is_settled = world.record.wanted_replicas == LEAST and engines == {world.record.revision.engine}
+    return is_whole and is_settled and not world.replicas(ReplicaState.DRAINING)
 
 
 FATES = st.tuples(st.sampled_from(CALM + TROUBLES), st.integers(0, 7), st.integers(1, 4))

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tpuctl.errors import UsageError
+from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.spec import job_file_schema
 from tpuctl.jobs.spec.job_file import load
 from tpuctl.models.job import JobSpec
@@ -53,7 +53,7 @@ def check(place: Path, text: str) -> None:
     place.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
         found = load(place, bucket="b", environ={"A": "1"})
-    except UsageError as error:
+    except (UsageError, NotFoundError) as error:
         line = str(error)
         assert "\n" not in line
         line.encode()
