@@ -17,7 +17,11 @@ from aiohttp.client_proto import ResponseHandler
 
 from tpuctl.errors import TpuctlError
 from tpuctl.models.inference.service_record import ReplicaAddress
-from tpuctl.network_policy import PROXY_IDLE_CONNECTION_S
+from tpuctl.network_policy import (
+    PROXY_IDLE_CONNECTION_S,
+    PROXY_KEEPALIVE_COUNT,
+    PROXY_KEEPALIVE_S,
+)
 from tpuctl.proxy.proxy_limits import ProxyLimits
 
 if TYPE_CHECKING:
@@ -60,6 +64,23 @@ def has_input(transport: asyncio.Transport) -> bool:
     return bool(poll.poll(0))
 
 
+def keep_alive(connected: socket.socket) -> None:
+    """Let the system break a connection whose other end is gone, as of a machine that was lost.
+
+    It says nothing of an engine that only takes its time: what answers is the machine.
+    """
+    if connected.family not in (socket.AF_INET, socket.AF_INET6):
+        return  # through SSH, which looks after its own connection
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    idle = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"  # macOS
+    for option, value in (
+        (idle, PROXY_KEEPALIVE_S),
+        ("TCP_KEEPINTVL", PROXY_KEEPALIVE_S),
+        ("TCP_KEEPCNT", PROXY_KEEPALIVE_COUNT),
+    ):
+        connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
 class ReplicaConnector(aiohttp.BaseConnector):
     """Connects to the addresses that stand behind the made-up hosts of URLs."""
 
@@ -87,6 +108,7 @@ class ReplicaConnector(aiohttp.BaseConnector):
             ):
                 raise ExhaustedError(_text_of(error)) from error
             raise UnreachableError(_text_of(error)) from error
+        keep_alive(connected)
         try:
             _, connection = await loop.create_connection(
                 lambda: ReplicaConnection(loop), sock=connected

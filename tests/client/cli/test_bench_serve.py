@@ -128,6 +128,11 @@ def test_streams_are_timed_by_their_events(offline, server):
     assert sum(n for _, n in found["event_gap_histogram"]) == (EVENTS - 1) * found["succeeded"]
 
 
+def on_time(err: str) -> str:
+    """What is said without the warning that this machine is too busy to send on time."""
+    return re.sub(r"warning: at \d+/s this machine sent requests late [^\n]*\n", "", err)
+
+
 @pytest.mark.parametrize(
     ("path", "word"), [("cut", "truncated"), ("hang", "deadline"), ("none", "404")]
 )
@@ -136,7 +141,7 @@ def test_when_nothing_succeeds_it_is_an_error(offline, server, path, word):
     result = offline(*typed, "--deadline", "0.2s", "-q")
     assert result.code == 40
     count = re.search(rf"\t{word}=(\d+)\t", result.out).group(1)
-    assert result.err == (
+    assert on_time(result.err) == (
         f"error: none of {count} requests succeeded: {word} ({count})\n"
         f"hint: try one with: curl -i {server.url}/{path}\n"
     )
@@ -173,7 +178,7 @@ def test_a_signal_prints_what_was_measured(server, tmp_path, number, code):
         command.send_signal(number)
         out, err = command.communicate(timeout=60)
     assert command.returncode == code
-    assert err.splitlines() == ["sending requests for 600 s", "", "interrupted"]
+    assert on_time(err).splitlines() == ["sending requests for 600 s", "", "interrupted"]
     (found,) = json.loads(out)["rates"]
     counted = found["succeeded"] + found["failed"] + found["unfinished"]
     assert counted == found["arrivals"] >= 3
