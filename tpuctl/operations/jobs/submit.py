@@ -106,8 +106,8 @@ def submit_checked(
     return job
 
 
-def check_file(runtime: JobRuntime, request: JobRequest) -> None:
-    """Read a job file and its secrets before a cloud is started or asked.
+def check_file(runtime: JobRuntime, request: JobRequest) -> JobSpec:
+    """Read a job file and its secrets before a cloud is started or asked; its bucket is any.
 
     Raises UsageError, NotFoundError, LocalIOError.
     """
@@ -115,6 +115,7 @@ def check_file(runtime: JobRuntime, request: JobRequest) -> None:
         request.file, bucket=job_file.ANY_BUCKET, environ=runtime.environ
     )
     job_secrets.resolve_values(spec.secrets, runtime.environ)
+    return spec
 
 
 def check_request(

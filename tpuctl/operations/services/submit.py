@@ -124,9 +124,9 @@ def plan_update(
     lines: list[str] = []
     newest = service.revisions[-1]
     if request is not None:
-        check_file(runtime, request)
+        _require_service(check_file(runtime, request), name)
         found = yield from check_request(runtime, request)
-        spec, submitter = _checked_spec(found, name), _submitter(runtime, found, lines)
+        spec, submitter = found.spec, _submitter(runtime, found, lines)
     else:
         spec = newest.spec
         submitter = Submitter(
@@ -285,16 +285,18 @@ def _text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _checked_spec(found: CheckedRequest, name: str) -> JobSpec:
-    spec = found.spec
+def _require_service(spec: JobSpec, name: str) -> None:
+    """Raise UsageError unless a job file is of that service."""
     if spec.serve is None:
-        raise UsageError("the job file has no serve", hint="run: tpuctl help job-file")
+        raise UsageError(
+            f"the job file has no serve: it cannot update service {name!r}",
+            hint="run: tpuctl help services",
+        )
     if spec.name != name:
         raise UsageError(
             f"the job file is of service {spec.name!r}, not {name!r}",
             hint=f"run: tpuctl service update {spec.name} FILE",
         )
-    return spec
 
 
 def _submitter(runtime: JobRuntime, found: CheckedRequest, lines: list[str]) -> Submitter:
