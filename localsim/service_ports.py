@@ -1,5 +1,6 @@
 """The ports of one simulated cloud, and the servers on them."""
 
+import asyncio
 import logging
 import socket
 import ssl
@@ -38,6 +39,7 @@ TLS_TWINS = {
 }
 """Services on an HTTP port -> the port on which the same is served with TLS."""
 PORT_LIMIT = 65536
+CALL_END_S = 2.0
 PORT_TRIES = 10
 """A free port of IPv4 may be taken on IPv6."""
 GRPC_OPTIONS = (("grpc.so_reuseport", 0),)
@@ -90,8 +92,24 @@ async def start_grpc(
     except RuntimeError as error:
         raise PortTakenError(0) from error
     await server.start()
-    stack.push_async_callback(server.stop, None)
+    stack.push_async_callback(_stop_grpc, server)
     return port
+
+
+async def _stop_grpc(server: Any) -> None:
+    """Stop a server, and wait for the calls that it cancels.
+
+    `stop` returns before they end, and gRPC prints a traceback for one that the end of the event
+    loop cancels a second time.
+    """
+    await server.stop(None)
+    calls = [task for task in asyncio.all_tasks() if _is_grpc_call(task)]
+    if calls:
+        await asyncio.wait(calls, timeout=CALL_END_S)
+
+
+def _is_grpc_call(task: "asyncio.Task[Any]") -> bool:
+    return getattr(task.get_coro(), "__qualname__", "") == "_schedule_rpc_coro"
 
 
 async def serve_secure_grpc(
@@ -113,7 +131,7 @@ async def serve_secure_grpc(
     except RuntimeError as error:
         raise PortTakenError(port) from error
     await server.start()
-    stack.push_async_callback(server.stop, None)
+    stack.push_async_callback(_stop_grpc, server)
 
 
 async def serve_http(

@@ -32,7 +32,6 @@ new Promise((done, fail) => {
 EVIL = "--host-resolver-rules=MAP evil.example 127.0.0.1"
 
 
-@pytest.mark.soak  # Chromium does not start reliably beside a whole suite
 def test_a_page_talks_to_the_engine_and_a_foreign_one_does_not():
     async def scenario():
         async with proxied() as (stand, [engine]), browse(EVIL) as tab:
