@@ -8,12 +8,11 @@ import typer
 
 from tpuctl.cli.shell import slice_options as slices
 from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes, completed_by
-from tpuctl.cli.shell.parsing import moment_s
+from tpuctl.cli.shell.parsing import moment_s, seconds
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import Moment, Usd, attributes, moments
-from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
@@ -201,7 +200,7 @@ def _request_spec(runtime: Runtime, name: str) -> QueuedResourceSpec:
         slices.slice_spec(runtime, flags.node_id or flags.node_prefix or name),
         node_count=flags.node_count,
         queueing=_queueing(runtime),
-        max_run_duration_s=parse_duration(limit) if limit else None,
+        max_run_duration_s=seconds(limit),
     )
     return check_request(spec, runtime.now())
 
@@ -210,15 +209,11 @@ def _queueing(runtime: Runtime) -> Queueing:
     flags = runtime.slice_flags
     after, until = flags.valid_after_time, flags.valid_until_time
     return Queueing(
-        after_duration_s=_seconds(flags.valid_after_duration),
+        after_duration_s=seconds(flags.valid_after_duration),
         after_s=moment_s(after, "--valid-after-time") if after else None,
-        until_duration_s=_seconds(flags.valid_until_duration),
+        until_duration_s=seconds(flags.valid_until_duration),
         until_s=moment_s(until, "--valid-until-time") if until else None,
     )
-
-
-def _seconds(text: str | None) -> float | None:
-    return parse_duration(text) if text else None
 
 
 def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterator[QueuedResource]:

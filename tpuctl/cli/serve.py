@@ -10,9 +10,9 @@ import typer
 
 from tpuctl.cli.service.service_proxy import OpenedProxy, ProxyFiles, find_service, open_proxy
 from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.parsing import seconds
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, run_until_signal
-from tpuctl.models.duration import parse_duration
+from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, MetricsPort, run_until_signal
 from tpuctl.network_policy import PROXY_DRAIN_S, PROXY_QUEUE_S, PROXY_SILENCE_S
 
 if TYPE_CHECKING:
@@ -53,20 +53,12 @@ def serve(
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The key of the certificate (PEM).")
     ] = None,
-    metrics: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
-        ),
-    ] = None,
+    metrics: MetricsPort = None,
     silence: Annotated[
         float | None,
         typer.Option(
             metavar="DURATION",
-            parser=lambda text: parse_duration(text) if text else None,
+            parser=seconds,
             help="How long a replica may send nothing, before and in its answer [10m].",
         ),
     ] = None,
@@ -74,7 +66,7 @@ def serve(
         float | None,
         typer.Option(
             metavar="DURATION",
-            parser=lambda text: parse_duration(text) if text else None,
+            parser=seconds,
             help="How long a request waits for a replica; longer for a service without one [30s].",
         ),
     ] = None,
@@ -132,6 +124,6 @@ def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
 async def _with_metrics(runtime: Runtime, proxy: OpenedProxy, metrics: int) -> None:
     from tpuctl.operations.metrics import local_page, prometheus
 
-    async with prometheus.serve_page(metrics, proxy.door.metrics_text, METRICS_PORT) as port:
+    async with prometheus.serve_page(metrics, proxy.run.metrics_text, METRICS_PORT) as port:
         runtime.output.note(f"metrics: http://{local_page.ADDRESS}:{port}/metrics")
         await proxy.running

@@ -28,6 +28,15 @@ COLUMNS = {
     "log": lambda found: str(found.log),
 }
 """Keys and order are public."""
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
+    ),
+]
 EXIT_TIMEOUT_S = 3.0
 END_SIGNALS: dict[signal.Signals, tuple[int, type[KeyboardInterrupt]]] = {
     signal.SIGTERM: (TERMINATED, Terminated),
@@ -51,15 +60,7 @@ def run(
     stay: Annotated[
         bool, typer.Option("--stay", help="Go on when no job is left, for jobs to come.")
     ] = False,
-    metrics: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Serve /metrics to Prometheus at this port of 127.0.0.1; 0: a free one.",
-        ),
-    ] = None,
+    metrics: MetricsPort = None,
     serve: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Run the proxy of this service too: tpuctl serve NAME."),
@@ -92,7 +93,7 @@ def run(
 
         supervising = prometheus.supervise_with_metrics(
             runtime, owners, runtime.output.note, stay=stay, port=metrics,
-            more=proxy.door.metrics_text if proxy else str,
+            more=proxy.run.metrics_text if proxy else str,
         )  # fmt: skip
     if proxy is None:
         run_until_signal(runtime, supervising)

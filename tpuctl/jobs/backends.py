@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from tpuctl.api.connect import address_quota_reader, service_usage_api
@@ -13,11 +13,13 @@ from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
 from tpuctl.errors import RefusedError
 from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, PortDialer, WorkerShell
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
+from tpuctl.models.inference.service_record import ReplicaAddress
 from tpuctl.models.node import Node, Worker
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
     from tpuctl.api.ssh.worker_connections import WorkerConnections
+    from tpuctl.api.ssh.worker_ports import WorkerPorts
 
 
 def build_backends(
@@ -38,7 +40,7 @@ def build_backends(
         store=store,
         tpu=tpu,
         open_shell=_shell_opener(connections) if connections else _refuse_shell,
-        dial_port=_port_dialer(connections) if connections else None,
+        dial_port=_port_dialer(connections, access) if connections and access else None,
         key_line=access.metadata_line if access else "",
         project=context.project,
         quota=_quota_reader(context, tpu),
@@ -66,9 +68,18 @@ def _shell_opener(connections: "Callable[[], WorkerConnections]") -> OpenShell:
     return open_shell
 
 
-def _port_dialer(connections: "Callable[[], WorkerConnections]") -> PortDialer:
+def _port_dialer(connections: "Callable[[], WorkerConnections]", access: Access) -> PortDialer:
+    @cache
+    def ports() -> "WorkerPorts":
+        from tpuctl.api.ssh.worker_ports import WorkerPorts
+
+        return WorkerPorts(access)
+
     async def dial_port(node: Node, worker: Worker, port: int) -> socket.socket:
-        return await connections().dial_port(node, worker, port)
+        address = ReplicaAddress(
+            node.zone, node.name, worker.worker_id, worker.ip_address, worker.external_ip, port
+        )
+        return await ports().dial(address, partial(connections().open_in_gang, node, worker))
 
     return dial_port
 

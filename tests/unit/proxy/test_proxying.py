@@ -19,7 +19,7 @@ from tpuctl.models.inference.service_record import (
 )
 from tpuctl.models.job import JobSpec, Resources
 from tpuctl.operations.services import proxying
-from tpuctl.operations.services.proxying import LoadReporter, RecordFollower, ServiceDoor
+from tpuctl.operations.services.proxying import LoadReporter, ProxyRun, RecordFollower
 from tpuctl.proxy.access_control import AccessControl
 from tpuctl.proxy.proxy_limits import ProxyLimits
 from tpuctl.proxy.proxy_server import ServiceProxy
@@ -103,20 +103,20 @@ def test_a_service_that_is_gone_has_no_proxy(store):
 def test_a_report_has_what_waits_and_what_is_in_flight(store):
     async def scenario():
         proxy = ServiceProxy(None, ProxyLimits(), AccessControl(None), str)
-        door = ServiceDoor(None, "chat", str, proxy, "p1")
+        run = ProxyRun(None, "chat", str, proxy, "p1")
         proxy.update(proxying.targets_of(record()))
         waiting = asyncio.create_task(proxy.pool.admit({}))
         await asyncio.sleep(0)
-        assert door.measure(7.0) == ProxyReport("p1", {}, 1, (), 0, 7.0)
+        assert run.measure(7.0) == ProxyReport("p1", {}, 1, (), 0, 7.0)
         ready = Replica(3, "chat-3", 1, ReplicaState.READY, address=ADDRESS)
         proxy.update(proxying.targets_of(record(ready)))
         proxy.pool.probe(proxy.pool.replicas[0], ProbeResult.READY, "")
         with await waiting:
-            assert door.measure(8.0) == ProxyReport("p1", {"3": 1}, 0, (3,), 1, 8.0)
+            assert run.measure(8.0) == ProxyReport("p1", {"3": 1}, 0, (3,), 1, 8.0)
         draining = replace(ready, state=ReplicaState.DRAINING)
         proxy.update(proxying.targets_of(record(draining)))
-        assert door.measure(9.0) == ProxyReport("p1", {"3": 0}, 0, (), 1, 9.0)
-        assert 'tpuctl_proxy_in_flight{replica="3"} 0' in door.metrics_text()
+        assert run.measure(9.0) == ProxyReport("p1", {"3": 0}, 0, (), 1, 9.0)
+        assert 'tpuctl_proxy_in_flight{replica="3"} 0' in run.metrics_text()
 
     asyncio.run(scenario())
 

@@ -23,8 +23,6 @@ from tpuctl.errors import (
 )
 
 if TYPE_CHECKING:
-    import socket
-
     from tpuctl.api.ssh.worker_shell import Shell
     from tpuctl.api.tpu.tpu import TpuApi
     from tpuctl.models.node import Node, Worker
@@ -111,17 +109,6 @@ class WorkerConnections:
                 _key_of(node), None
             )  # a worker that was created again has a new key
             raise
-
-    async def dial_port(self, node: Node, worker: Worker, port: int) -> socket.socket:
-        """A connection to a port of a worker, with nothing in between but the route.
-
-        Raises TransientError, RefusedError.
-        """
-        try:
-            route = await self._gang_route(node, worker)
-            return await route.dial(worker, port)
-        except (PermissionDeniedError, PreconditionError, UsageError) as error:
-            raise RefusedError(str(error), hint=error.hint) from error
 
     async def _told_host_key(self, node: Node, worker: Worker) -> str:
         key, index = _key_of(node), node.workers.index(_worker_at(node, worker))

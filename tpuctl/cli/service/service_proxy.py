@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from tpuctl.models.inference.service_record import ServiceRecord
-    from tpuctl.operations.services.proxying import ServiceDoor
+    from tpuctl.operations.services.proxying import ProxyRun
     from tpuctl.proxy.proxy_limits import ProxyLimits
 
 
@@ -33,7 +33,7 @@ class OpenedProxy:
 
     name: str
     """Of the service."""
-    door: ServiceDoor
+    run: ProxyRun
     running: Awaitable[None]
 
 
@@ -64,13 +64,13 @@ def open_proxy(
     if note := proxying.state_note(record):
         runtime.output.note(note)
     runtime.tpu, runtime.access  # noqa: B018 - made before several threads want them
-    door = proxying.ServiceDoor(runtime, record.name, runtime.output.note)
-    port = proxying.ProxyDoor(listening, token, limits or proxying.make_limits(), tls)
+    run = proxying.ProxyRun(runtime, record.name, runtime.output.note)
+    listener = proxying.ProxyListener(listening, token, limits or proxying.make_limits(), tls)
 
     def show_url() -> None:
         runtime.output.note(f"service {record.name!r}: {given.url(is_tls=tls is not None)}")
 
-    return OpenedProxy(record.name, door, door.run(port, show_url))
+    return OpenedProxy(record.name, run, run.serve(listener, show_url))
 
 
 def find_service(runtime: Runtime, name: str) -> ServiceRecord:

@@ -12,19 +12,19 @@ import typer
 
 from tpuctl.byte_size import size_text
 from tpuctl.cli.shell.output import Output
-from tpuctl.cli.shell.parsing import items
+from tpuctl.cli.shell.parsing import items, seconds
 from tpuctl.cli.shell.tables.values import Columns, attributes
 from tpuctl.metrics import monitored_samples
 from tpuctl.metrics.chip_state import ChipState, ChipUse, chip_use
 from tpuctl.metrics.samples import Sample, WorkerSamples, choose, device_values
-from tpuctl.models.duration import age, parse_duration
+from tpuctl.models.duration import age
 from tpuctl.models.job import JobRecord
 
 Since = Annotated[
     float | None,
     typer.Option(
         metavar="DURATION",
-        parser=lambda text: parse_duration(text) if text else None,
+        parser=seconds,
         help="Only samples of the last 90s, 20m, 24h or 7d.",
     ),
 ]

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from tpuctl.cli.shell.help.other_tools import verb_for
+from tpuctl.cli.shell.parsing import seconds
 from tpuctl.errors import UsageError
-from tpuctl.models.duration import parse_duration
 
 Command = TyperCommand | TyperGroup
 Handler = Callable[..., None]
@@ -127,7 +127,7 @@ Timeout = Annotated[
     float | None,
     typer.Option(
         metavar="DURATION",
-        parser=lambda text: parse_duration(text) if text else None,
+        parser=seconds,
         help="How long to wait, such as 20m.",
     ),
 ]

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from tpuctl.errors import UsageError
+from tpuctl.models.duration import parse_duration
 
 
 def pairs(text: str | None, option: str) -> dict[str, str]:
@@ -34,3 +35,8 @@ def moment_s(text: str, option: str) -> float:
             hint="write it as 2026-12-01T09:00:00Z or 2026-12-01T09:00:00+01:00",
         )
     return moment.timestamp()
+
+
+def seconds(text: str | None) -> float | None:
+    """The seconds of a duration such as 90s or 24h; None for an empty text. Raises UsageError."""
+    return parse_duration(text) if text else None

@@ -21,7 +21,7 @@ _NEW_USER = 0x10000000
 _NEW_NETWORK = 0x40000000
 _BIND, _RECURSIVE, _SLAVE = 4096, 16384, 1 << 19
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
-_BUNDLE = "vpc/layer/root/etc/ssl/certs/ca-certificates.crt"
+_BUNDLE = Path("vpc", "layer", "root", "etc", "ssl", "certs", "ca-certificates.crt")
 """Whom workers trust: the machine's authorities, and the cloud's own."""
 _TRUST = (
     *("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "CURL_CA_BUNDLE", "HTTPLIB2_CA_CERTS"),

@@ -70,7 +70,7 @@ class ProxyRuntime(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyDoor:
+class ProxyListener:
     """Where a proxy listens, and whom it answers."""
 
     listening: socket.socket
@@ -266,7 +266,7 @@ def _is_same(one: ProxyReport, other: ProxyReport) -> bool:
 
 
 @dataclass(slots=True)
-class ServiceDoor:
+class ProxyRun:
     """The proxy of one service, until the service is deleted or the task is cancelled."""
 
     runtime: ProxyRuntime
@@ -275,15 +275,15 @@ class ServiceDoor:
     proxy: ServiceProxy | None = None
     proxy_id: str = field(default_factory=lambda: secrets.token_hex(6))
 
-    async def run(self, door: ProxyDoor, on_start: Callable[[], None]) -> None:
+    async def serve(self, listener: ProxyListener, on_start: Callable[[], None]) -> None:
         """Answer requests; `on_start` is called when the first one can be taken."""
         from tpuctl.proxy.access_control import AccessControl
         from tpuctl.proxy.proxy_server import ServiceProxy
 
-        access, runtime = AccessControl(door.token), self.runtime
+        access, runtime = AccessControl(listener.token), self.runtime
         store = runtime.store()
         async with ReplicaDialer(runtime.tpu, runtime.access, runtime.sleep) as dialer:
-            proxy = self.proxy = ServiceProxy(dialer.dial, door.limits, access, self.say)
+            proxy = self.proxy = ServiceProxy(dialer.dial, listener.limits, access, self.say)
             reporter = LoadReporter(store, self.name, self.measure, runtime.now)
             reporting = asyncio.create_task(reporter.report())
 
@@ -292,7 +292,7 @@ class ServiceDoor:
                 reporter.hurry()
 
             try:
-                async with proxy.serve(door.listening, door.tls):
+                async with proxy.serve(listener.listening, listener.tls):
                     on_start()
                     await RecordFollower(store, self.name, update, self.say).follow()
                     self.say(f"service {self.name!r} is deleted")

@@ -1,4 +1,4 @@
-"""The way to an engine's port, by what the dialer leaves open."""
+"""The way to a port of a worker, by what the dialer leaves open."""
 
 import asyncio
 import socket
@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tpuctl.api.ssh import routes
+from tpuctl.api.ssh.worker_ports import WorkerPorts
 from tpuctl.errors import NotFoundError, TransientError
 from tpuctl.models.inference.service_record import ReplicaAddress
-from tpuctl.operations.services.replica_dialing import ReplicaDialer
 
 ADDRESS = ReplicaAddress("zone", "node", 1, "10.0.0.2", "34.0.0.2", 8000)
 
@@ -30,11 +30,11 @@ class Tunnels:
         self.is_closed = True
 
 
-class Dialed(ReplicaDialer):
-    """A dialer whose inside is a list of results, and whose logins are counted."""
+class Dialed(WorkerPorts):
+    """Ports whose inside is a list of results, and whose logins are counted."""
 
     def __init__(self, dialer, monkeypatch, inside=(), logins=()):
-        super().__init__(None, SimpleNamespace(dialer=dialer), None)
+        super().__init__(SimpleNamespace(dialer=dialer))
         self.asked, self.opened = [], []
         self._inside, self._logins = list(inside), list(logins)
         monkeypatch.setattr(routes, "shared_route", lambda _access: self)
@@ -43,7 +43,13 @@ class Dialed(ReplicaDialer):
         self._route = None
         await super().__aexit__(*error)
 
-    async def _open_tunnels(self, _address):
+    async def _open(self, address, _log_in):
+        try:
+            return await self._opened()
+        finally:
+            self._ended_s[address] = asyncio.get_running_loop().time()
+
+    async def _opened(self):
         await asyncio.sleep(0)
         if self._logins and (error := self._logins.pop(0)):
             raise error
@@ -53,7 +59,7 @@ class Dialed(ReplicaDialer):
     async def dial(self, address, port=None):
         """Both the dialer's own method and that of its route."""
         if port is None:
-            return await super().dial(address)
+            return await super().dial(address, None)
         self.asked.append((address.ip_address, port))
         if error := self._inside.pop(0):
             raise TransientError("worker 1: cannot reach it") from error
