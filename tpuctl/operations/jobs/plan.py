@@ -14,7 +14,7 @@ from tpuctl.jobs.slices import zone_health
 from tpuctl.jobs.submit import job_submission, shared_checkpoints, workdir_archive
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
-from tpuctl.operations.jobs.submit import JobRequest, check_file, check_request, submission_warnings
+from tpuctl.operations.jobs.submit import JobRequest, check_request, submission_warnings
 from tpuctl.operations.slices import cost
 
 
@@ -55,7 +55,7 @@ def plan_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, N
 
     Raises what the submission would raise before it writes.
     """
-    check_file(runtime, request)
+    found = yield from check_request(runtime, request)
     context = runtime.context
     backends = build_backends(
         context,
@@ -64,7 +64,6 @@ def plan_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, N
         access=None,
         open_store=runtime.store,
     )
-    found = yield from check_request(runtime, request)
     lines: list[str] = []
     submitter = replace(found.submitter, say=lines.append)
     job = job_submission.draft_record(

@@ -76,7 +76,6 @@ def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice,
     Raises UsageError, NotFoundError (node, bucket), PreconditionError, ConflictError (another job
     has its checkpoints), RefusedError (a key in the workdir), LocalIOError.
     """
-    check_file(runtime, request)
     return (yield from submit_checked(runtime, (yield from check_request(runtime, request))))
 
 
@@ -123,8 +122,10 @@ def check_request(
 ) -> Generator[JobNotice, None, CheckedRequest]:
     """Read a job file and look at everything it names; nothing is written.
 
-    Raises UsageError, NotFoundError (node, bucket), LocalIOError.
+    The file comes first: a bad one starts no cloud. Raises UsageError, LocalIOError, NotFoundError
+    (node, bucket).
     """
+    check_file(runtime, request)
     context = runtime.context
     spec, defaults = _load_spec(runtime, request)
     yield from _check_buckets(runtime, spec)

@@ -87,7 +87,6 @@ def submit_job_or_service(
     Raises what `create_service` and `submit_job` raise, and UsageError for a service whose end is
     to be awaited.
     """
-    check_file(runtime, request)
     found = yield from check_request(runtime, request)
     if found.spec.serve is not None and is_awaited:
         raise UsageError(
@@ -103,7 +102,6 @@ def submit_file(
     runtime: JobRuntime, request: JobRequest
 ) -> Generator[JobNotice, None, ServiceRecord]:
     """Create the service of a job file, which must have `serve`: what `tpuctl serve FILE` does."""
-    check_file(runtime, request)
     found = yield from check_request(runtime, request)
     if found.spec.serve is None:
         raise UsageError(
@@ -120,11 +118,12 @@ def plan_update(
 
     Raises NotFoundError, UsageError.
     """
+    if request is not None:
+        _require_service(check_file(runtime, request), name)
     service = service_store.load(runtime.store(), name).record
     lines: list[str] = []
     newest = service.revisions[-1]
     if request is not None:
-        _require_service(check_file(runtime, request), name)
         found = yield from check_request(runtime, request)
         spec, submitter = found.spec, _submitter(runtime, found, lines)
     else:
