@@ -26,7 +26,7 @@ def scale(record: ServiceRecord, seen: ServiceObservation) -> ServiceRecord:
     wanted = min(limits.max, max(limits.min, record.wanted_replicas))
     record = replace(record, wanted_replicas=wanted)
     if needed > wanted:
-        text = f"{needed} replicas wanted: {requests} requests in flight"
+        text = f"replicas wanted: {needed}, for {requests} in flight"
         scaled = replace(record, wanted_replicas=needed, fewer_since_s=None, fewer_replicas=0)
         return with_service_event(scaled, text, seen.now_s)
     if needed == wanted:
@@ -50,7 +50,7 @@ def _scale_down(
     if now_s - since_s < limits.idle_s:
         return replace(record, fewer_replicas=most)
     scaled = replace(record, wanted_replicas=most, fewer_since_s=None, fewer_replicas=0)
-    text = f"{most} replicas wanted: more were not needed for {limits.idle_s:.0f} s"
+    text = f"replicas wanted: {most}, as more were not needed for {limits.idle_s:.0f} s"
     return with_service_event(scaled, text, now_s)
 
 

@@ -201,15 +201,21 @@ def wait_until_rolled_out(
 
 
 def is_rolled_out(record: ServiceRecord, number: int) -> bool:
-    """Whether every replica that is wanted is READY with the revision, or a later one."""
+    """Whether every replica that is wanted is READY with the revision, or a later one.
+
+    A record with fewer replicas than the revision wants was not yet judged by it.
+    """
+    serve = record.revision.spec.serve
     is_whole = record.state in (ServiceState.READY, ServiceState.IDLE)
-    return is_whole and record.revision.number >= number and not old_replicas(record)
+    is_judged = serve is None or record.wanted_replicas >= serve.replicas.min
+    is_wanted = record.revision.number >= number
+    return is_whole and is_judged and is_wanted and not old_replicas(record)
 
 
 def rollout_error(record: ServiceRecord, number: int) -> JobFailedError | None:
     """Why a revision was not rolled out; None while it may be."""
     given_up = next((each.failure for each in record.revisions if each.number == number), "")
-    hint = f"see tpuctl service logs {record.name}"
+    hint = f"run: tpuctl service logs {record.name}"
     if given_up:
         return JobFailedError(
             f"revision {number} of service {record.name!r} was given up, revision "
