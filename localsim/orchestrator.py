@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.journal import NotWrittenError
-from localsim.cloud.model import events
-from localsim.cloud.model.cloud_errors import CloudError
-from localsim.cloud.model.nodes import Node
-from localsim.cloud.scenario import fault_texts
-from localsim.cloud.scenario.fault_types import FaultEffect, WorkerFault
-from localsim.cloud.scenario.scenario_checks import ScenarioError
 from localsim.group_commit import GroupCommit
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.journal import NotWrittenError
+from localsim.rules.model import events
+from localsim.rules.model.cloud_errors import CloudError
+from localsim.rules.model.nodes import Node
+from localsim.rules.scenario import fault_texts
+from localsim.rules.scenario.fault_types import FaultEffect, WorkerFault
+from localsim.rules.scenario.scenario_checks import ScenarioError
 from localsim.worker_facts import HostIdentity
 from localsim.worker_specs import absent_identities, fault_effects_of, slice_spec
 from localsim.workers.autocheckpoint import Autocheckpoints

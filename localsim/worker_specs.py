@@ -4,9 +4,9 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.nodes import Node, ServiceAccount
-from localsim.cloud.scenario.fault_types import WorkerFault, WorkerFaultKind
+from localsim.rules.cloud import Cloud
+from localsim.rules.model.nodes import Node, ServiceAccount
+from localsim.rules.scenario.fault_types import WorkerFault, WorkerFaultKind
 from localsim.worker_facts import HostIdentity
 from localsim.workers.spec import HostFault, SliceSpec
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from localsim import accounts
 from localsim import service_ports as ports
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.timekeeping import last_reading
-from localsim.cloud.objects.store import ObjectStore
-from localsim.cloud.project.log_store import LogStore
-from localsim.cloud.project.project_metadata import ProjectMetadata
-from localsim.cloud.project.secret_store import SecretStore
-from localsim.cloud.project.worker_samples import WorkerSampleStore
-from localsim.cloud.scenario.scenario import Scenario, ScenarioError, load_scenario
 from localsim.loopback import LOOPBACK
 from localsim.orchestrator import Orchestrator
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.timekeeping import last_reading
+from localsim.rules.objects.store import ObjectStore
+from localsim.rules.project.log_store import LogStore
+from localsim.rules.project.project_metadata import ProjectMetadata
+from localsim.rules.project.secret_store import SecretStore
+from localsim.rules.project.worker_samples import WorkerSampleStore
+from localsim.rules.scenario.scenario import Scenario, ScenarioError, load_scenario
 from localsim.server.isolation_choice import IsolationChoice
 from localsim.server.settings import Settings
 from localsim.services.auth.iam import ACCOUNTS

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from localsim import service_ports, state_directory
-from localsim.cloud.db.database import NewerSchemaError, open_database
-from localsim.cloud.db.journal import UNREADABLE, NotWrittenError, UnreadableRecord
-from localsim.cloud.model.cloud_errors import CloudError
-from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.objects.store import has_no_objects
-from localsim.cloud.scenario.scenario import Scenario
 from localsim.loopback import LOOPBACK
+from localsim.rules.db.database import NewerSchemaError, open_database
+from localsim.rules.db.journal import UNREADABLE, NotWrittenError, UnreadableRecord
+from localsim.rules.model.cloud_errors import CloudError
+from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.objects.store import has_no_objects
+from localsim.rules.scenario.scenario import Scenario
 from localsim.server import isolation_choice, listeners
 from localsim.server.components import (
     BUCKET,

@@ -13,8 +13,8 @@ import grpc
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from localsim.cloud.model.cloud_errors import CloudError, unimplemented
-from localsim.cloud.scenario.roles import TPU_METHODS
+from localsim.rules.model.cloud_errors import CloudError, unimplemented
+from localsim.rules.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
 from localsim.services.net.wire_errors import http_error, refusing_handler

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
-from localsim.cloud.scenario.roles import permissions
+from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.scenario.roles import permissions
 
 DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"

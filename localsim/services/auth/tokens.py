@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.services.auth import jwt
 from localsim.services.auth.iam import DOMAIN, Account
 from localsim.services.auth.jwt import JwtError

@@ -11,10 +11,10 @@ from typing import Any
 from aiohttp import web
 
 from localsim.clock import MAX_ADVANCE_S
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.nodes.maintenance import MaintenanceAnnouncement
-from localsim.cloud.scenario.fault_types import kind_of
+from localsim.rules.cloud import Cloud
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.nodes.maintenance import MaintenanceAnnouncement
+from localsim.rules.scenario.fault_types import kind_of
 from localsim.workers.isolation.interface import NotPossibleError
 
 MOST_BYTES = 64 * 1024

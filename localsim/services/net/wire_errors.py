@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import any_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 
 STATUS_DETAILS = "grpc-status-details-bin"
 """The trailer in which gRPC sends a whole google.rpc.Status."""

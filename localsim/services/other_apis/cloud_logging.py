@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
-from localsim.cloud.model.filters import FilterFields, Matches, matcher
-from localsim.cloud.project.log_store import EntryKey, StoredEntry
+from localsim.rules.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.rules.model.filters import FilterFields, Matches, matcher
+from localsim.rules.project.log_store import EntryKey, StoredEntry
 from localsim.services.other_apis.message_calls import MessageMethod
 from localsim.services.other_apis.other_api_calls import (
     LOGGING,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, invalid, unimplemented
-from localsim.cloud.model.filters import FilterFields, Matches, matcher
+from localsim.rules.model.cloud_errors import CloudError, Code, invalid, unimplemented
+from localsim.rules.model.filters import FilterFields, Matches, matcher
 from localsim.services.other_apis.message_calls import MessageMethod
 from localsim.services.other_apis.monitored_metrics import (
     DELAY_S,

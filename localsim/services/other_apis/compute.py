@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.cloud.model.quota_pools import region_of
-from localsim.cloud.project.project_metadata import StaleFingerprintError
+from localsim.rules.model.quota_pools import region_of
+from localsim.rules.project.project_metadata import StaleFingerprintError
 from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, HttpRefusal, api_methods
 from localsim.services.storage.wire.resources import timestamp
 from tpuctl import catalog

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.services.net.request_guard import grpc_refusal
 from localsim.services.net.wire_errors import (
     FieldViolation,

@@ -13,7 +13,7 @@ number of the device, as GKE's accelerator_id is.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from localsim.cloud.project.worker_samples import MonitoredWorker, WorkerSample
+from localsim.rules.project.worker_samples import MonitoredWorker, WorkerSample
 
 SERVICE = "tpu.googleapis.com"
 SAMPLE_S, DELAY_S = 60, 180

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.project.log_store import LogStore
-from localsim.cloud.project.project_metadata import ProjectMetadata
-from localsim.cloud.project.secret_store import SecretStore
-from localsim.cloud.project.worker_samples import WorkerSampleStore
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.project.log_store import LogStore
+from localsim.rules.project.project_metadata import ProjectMetadata
+from localsim.rules.project.secret_store import SecretStore
+from localsim.rules.project.worker_samples import WorkerSampleStore
 from localsim.services.auth.iam import Account
 from localsim.services.tpu.calls import CloudPort
 

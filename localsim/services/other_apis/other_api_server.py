@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.rules.model.cloud_errors import CloudError, Code, unimplemented
 from localsim.services.auth import oauth2
 from localsim.services.auth.iam import Account
 from localsim.services.net.request_guard import require_json

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.services.auth import iam
 from localsim.services.other_apis.other_api_calls import RESOURCE_MANAGER, ApiCall, api_methods
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import google_crc32c
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.project.secret_store import SecretVersion, StoredSecret
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.project.secret_store import SecretVersion, StoredSecret
 from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, ApiMethod
 from localsim.services.storage.wire.resources import timestamp
 

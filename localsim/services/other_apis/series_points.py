@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from localsim.cloud.model.cloud_errors import invalid, unimplemented
+from localsim.rules.model.cloud_errors import invalid, unimplemented
 
 SHORTEST_PERIOD_S = 60.0
 

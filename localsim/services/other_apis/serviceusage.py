@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.services.other_apis.other_api_calls import SERVICE_USAGE, ApiCall, api_methods
 
 TPU = "tpu.googleapis.com"

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_methods import Method, rest_methods
 

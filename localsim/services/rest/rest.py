@@ -11,7 +11,7 @@ from aiohttp import web
 from google.longrunning.operations_pb2 import ListOperationsResponse, Operation
 from google.protobuf import json_format
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, precondition, unimplemented
+from localsim.rules.model.cloud_errors import CloudError, Code, precondition, unimplemented
 from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import (
     FieldViolation,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from localsim.cloud.objects.storage_model import not_implemented
-from localsim.cloud.objects.store import ObjectStore
 from localsim.group_commit import GroupCommit
+from localsim.rules.objects.storage_model import not_implemented
+from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import BodyProcess, is_taken

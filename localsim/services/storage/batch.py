@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
-from localsim.cloud.objects.storage_model import StorageError, invalid, not_implemented
+from localsim.rules.objects.storage_model import StorageError, invalid, not_implemented
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.inner_requests import OVERRIDE, inner_request
 from localsim.services.storage.wire.json_errors import error_response

@@ -18,9 +18,9 @@ from pathlib import Path
 import google_crc32c
 from aiohttp import web
 
-from localsim.cloud.objects.files.durable_files import disk_errors
-from localsim.cloud.objects.files.incoming_body import IncomingBody
-from localsim.cloud.objects.storage_model import StorageError
+from localsim.rules.objects.files.durable_files import disk_errors
+from localsim.rules.objects.files.incoming_body import IncomingBody
+from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.receiver import ORDER, REPORT
 
 LEAST_BYTES = 1024 * 1024

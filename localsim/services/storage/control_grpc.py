@@ -10,9 +10,9 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.objects.storage_model import Bucket, StorageError
-from localsim.cloud.objects.store import ObjectStore
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.objects.storage_model import Bucket, StorageError
+from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.wire_errors import abort_call
 from localsim.services.storage.wire.resources import location_of, location_type
 

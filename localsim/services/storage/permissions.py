@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.objects.storage_model import StorageError
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.objects.storage_model import StorageError
 from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import error_response

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from localsim.cloud.objects.storage_model import not_implemented
+from localsim.rules.objects.storage_model import not_implemented
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
 from localsim.services.storage.methods import bucket_methods as buckets

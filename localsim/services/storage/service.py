@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from aiohttp import web
 
-from localsim.cloud.objects.buckets.bucket_store import Buckets
-from localsim.cloud.objects.storage_model import StorageError, StoredObject
-from localsim.cloud.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.group_commit import GroupCommit
+from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.storage_model import StorageError, StoredObject
+from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource

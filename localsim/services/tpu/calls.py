@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.cloud_errors import CloudError, Code, with_error_id
-from localsim.cloud.scenario.fault_types import FaultEffect
+from localsim.rules.cloud import Cloud
+from localsim.rules.model.cloud_errors import CloudError, Code, with_error_id
+from localsim.rules.scenario.fault_types import FaultEffect
 from localsim.services.tpu.tpu_methods import Method
 
 Answer = TypeVar("Answer")

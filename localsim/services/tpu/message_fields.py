@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from localsim.cloud.model.cloud_errors import CloudError, invalid
+from localsim.rules.model.cloud_errors import CloudError, invalid
 
 Fields = Mapping[str, Any]
 """Plain values by attribute; None is a field that is not set."""

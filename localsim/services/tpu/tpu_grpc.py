@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from localsim.cloud.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.rules.model.cloud_errors import CloudError, Code, unimplemented
 from localsim.services.net.request_guard import grpc_refusal
 from localsim.services.net.wire_errors import (
     FieldViolation,

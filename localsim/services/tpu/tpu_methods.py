@@ -9,10 +9,10 @@ from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 from google.protobuf.empty_pb2 import Empty
 
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.collection import Page
-from localsim.cloud.model.operations import Operation
-from localsim.cloud.nodes.node_update import masked_fields
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.collection import Page
+from localsim.rules.model.operations import Operation
+from localsim.rules.nodes.node_update import masked_fields
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES, Messages
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_requests import node_spec, queued_resource_spec

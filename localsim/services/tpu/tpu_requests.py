@@ -6,8 +6,8 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from localsim.cloud.model.nodes import BootDisk, NodeSpec
-from localsim.cloud.model.queued_resources import (
+from localsim.rules.model.nodes import BootDisk, NodeSpec
+from localsim.rules.model.queued_resources import (
     MultisliceParams,
     QueuedResourceSpec,
     QueueingPolicy,

@@ -9,11 +9,11 @@ from google.longrunning import operations_pb2
 from google.protobuf import json_format
 from google.protobuf.empty_pb2 import Empty
 
-from localsim.cloud.db.collection import Page
-from localsim.cloud.methods_offerings import Location, OfferedType
-from localsim.cloud.model.nodes import Node, NodeSpec
-from localsim.cloud.model.operations import Operation
-from localsim.cloud.model.queued_resources import (
+from localsim.rules.db.collection import Page
+from localsim.rules.methods_offerings import Location, OfferedType
+from localsim.rules.model.nodes import Node, NodeSpec
+from localsim.rules.model.operations import Operation
+from localsim.rules.model.queued_resources import (
     QueuedResource,
     QueuedResourceSpec,
     QueueingPolicy,
@@ -21,8 +21,8 @@ from localsim.cloud.model.queued_resources import (
     RequestState,
     Tier,
 )
-from localsim.cloud.state import subnets
-from localsim.cloud.supply.reservations import Reservation
+from localsim.rules.state import subnets
+from localsim.rules.supply.reservations import Reservation
 from localsim.services.tpu.message_fields import Fields, Given, build_message, fields_of
 from localsim.services.tpu.proto_messages import Messages
 from localsim.worker_facts import GuestAttributesEntry, Maintenance

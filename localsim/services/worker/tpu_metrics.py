@@ -17,9 +17,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
 from localsim.guest.localsim_chips.executions import FINITE_BUCKETS, GROWTH, SCALE_US
 from localsim.loopback import LOOPBACK
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.service_ports import GRPC_OPTIONS
 from localsim.services.net.descriptor_fields import add_field
 from localsim.services.net.relayed_peers import RelayedPeers

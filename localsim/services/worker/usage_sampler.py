@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 from localsim.clock import Clock
-from localsim.cloud.project.worker_samples import (
+from localsim.rules.project.worker_samples import (
     DeviceSample,
     MonitoredWorker,
     WorkerSample,

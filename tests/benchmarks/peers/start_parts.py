@@ -34,7 +34,7 @@ with _quick_imports(), _no_trusted_roots():
     import localsim.services.tpu.rest_messages  # noqa: F401
 
     mark("Google's messages")
-    import localsim.cloud.cloud  # noqa: F401
+    import localsim.rules.cloud  # noqa: F401
 
     mark("localsim: the cloud's rules")
     import localsim.services.storage.application  # noqa: F401

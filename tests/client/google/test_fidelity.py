@@ -13,7 +13,7 @@ from client.storage.storage_fixtures import running
 from client.tpu.tpu_service import START_S, serving
 from client.tpu.wire.method_names import METHODS
 from localsim.clock import Clock
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.scenario.scenario import Scenario
 from localsim.services.other_apis import other_api_server
 from localsim.services.storage import routes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from localsim.clock import Clock
-from localsim.cloud.objects.store import ObjectStore
+from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.request_guard import guard
 from localsim.services.storage.application import application
 from localsim.services.storage.body_process import BodyProcess

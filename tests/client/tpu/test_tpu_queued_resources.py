@@ -11,7 +11,7 @@ from google.cloud import tpu_v2
 
 from client.tpu.tpu_service import START_S, ZONE, serving
 from localsim.clock import Clock
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.scenario.scenario import Scenario
 
 pytest_plugins = ("client.tpu.tpu_fixtures",)
 

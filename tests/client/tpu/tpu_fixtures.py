@@ -8,7 +8,7 @@ from google.cloud import tpu_v2
 from client.tpu.tpu_service import START_S, Service, serving
 from client.workers.doors import NAMES, Door, Endpoint, doors
 from localsim.clock import Clock
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.scenario.scenario import Scenario
 
 
 @pytest.fixture(scope="session")

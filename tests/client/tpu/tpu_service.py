@@ -20,10 +20,10 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
 from localsim import loopback, service_ports
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.model.events import BootSlice, StopSlice
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.model.events import BootSlice, StopSlice
+from localsim.rules.scenario.scenario import Scenario
 from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.rest import rest
 from localsim.services.tpu import tpu_grpc

@@ -1,7 +1,7 @@
 """The model's calls, made on the simulated cloud."""
 
-from localsim.cloud.model.nodes import NodeSpec, Scheduling
-from localsim.cloud.model.queued_resources import (
+from localsim.rules.model.nodes import NodeSpec, Scheduling
+from localsim.rules.model.queued_resources import (
     MultisliceParams,
     QueuedResourceSpec,
     QueueingPolicy,

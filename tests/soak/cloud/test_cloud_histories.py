@@ -20,10 +20,10 @@ from hypothesis.stateful import (
 
 from localsim import worker_specs
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.model.cloud_errors import CloudError, Code
-from localsim.cloud.model.events import BootSlice, StopSlice
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.cloud import Cloud
+from localsim.rules.model.cloud_errors import CloudError, Code
+from localsim.rules.model.events import BootSlice, StopSlice
+from localsim.rules.scenario.scenario import Scenario
 from soak.cloud import cloud_service
 from soak.cloud.cloud_calls import NEVER_S, PARENT, REAL, WITH_REQUEST_ID, ZONE, real_create
 from soak.cloud.cloud_model import Model

@@ -13,7 +13,7 @@ from client.tpu.tpu_service import serving
 from clouds import MATRIX
 
 from localsim.clock import Clock
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.scenario.scenario import Scenario
 from system.clients.gcloud_cli import GCLOUD, VERBS, Gcloud, gcloud_of
 from system.clients.gcloud_stories import STORIES
 

@@ -9,7 +9,7 @@ import pytest
 from client.tpu.tpu_service import ZONE, serving
 
 from localsim.clock import Clock
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.scenario.scenario import Scenario
 
 FOLDER = Path(__file__).with_name("node")
 NODE = shutil.which("node")

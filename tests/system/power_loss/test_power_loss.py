@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.objects.listing import ListQuery
-from localsim.cloud.objects.storage_model import ObjectKey
-from localsim.cloud.objects.store import ObjectStore
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.objects.listing import ListQuery
+from localsim.rules.objects.storage_model import ObjectKey
+from localsim.rules.objects.store import ObjectStore
+from localsim.rules.scenario.scenario import Scenario
 from system.power_loss.crash_states import (
     CrashState,
     History,

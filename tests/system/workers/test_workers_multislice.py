@@ -7,16 +7,16 @@ from pathlib import Path
 from client.workers.worker_fixtures import KEY, OPEN, Vpc, leftovers, new_slices, run, ssh_keys
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.model.nodes import NodeSpec, NodeState
-from localsim.cloud.model.queued_resources import (
+from localsim.orchestrator import Orchestrator
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.model.nodes import NodeSpec, NodeState
+from localsim.rules.model.queued_resources import (
     MultisliceParams,
     QueuedResourceSpec,
     RequestedNode,
 )
-from localsim.cloud.scenario.scenario import Scenario
-from localsim.orchestrator import Orchestrator
+from localsim.rules.scenario.scenario import Scenario
 from localsim.services.net.socks import serve_socks
 
 ZONE = "projects/demo/locations/us-west4-a"

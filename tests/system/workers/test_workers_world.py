@@ -19,11 +19,11 @@ from client.workers.worker_fixtures import (
 )
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.model.nodes import NodeSpec, NodeState
-from localsim.cloud.scenario.scenario import Scenario
 from localsim.orchestrator import Orchestrator
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.model.nodes import NodeSpec, NodeState
+from localsim.rules.scenario.scenario import Scenario
 
 ZONE = "projects/demo/locations/us-west4-a"
 NODE = f"{ZONE}/nodes/a"

@@ -7,7 +7,7 @@ import pytest
 
 from localsim import clock as clocks
 from localsim.clock import Clock, ClockReading
-from localsim.cloud.db.timekeeping import last_reading
+from localsim.rules.db.timekeeping import last_reading
 from unit.localsim.test_world import NODE, SPEC, ZONE, advance, world_of
 
 

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.model.cloud_errors import Code
-from localsim.cloud.model.nodes import NodeSpec, NodeState
-from localsim.cloud.model.queued_resources import QueuedResourceSpec, RequestedNode, RequestState
-from localsim.cloud.scenario.scenario import Scenario
 from localsim.orchestrator import Orchestrator
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.model.cloud_errors import Code
+from localsim.rules.model.nodes import NodeSpec, NodeState
+from localsim.rules.model.queued_resources import QueuedResourceSpec, RequestedNode, RequestState
+from localsim.rules.scenario.scenario import Scenario
 from localsim.workers.isolation.process import ProcessIsolation
 from localsim.workers.slices import Slices
 from localsim.workers.worker import WorkerContext

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import asyncssh
 
-from localsim.cloud.model.cloud_errors import Code
-from localsim.cloud.model.nodes import NodeState
-from localsim.cloud.model.queued_resources import RequestState
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.model.cloud_errors import Code
+from localsim.rules.model.nodes import NodeState
+from localsim.rules.model.queued_resources import RequestState
+from localsim.rules.scenario.scenario import Scenario
 from unit.localsim.test_world import NODE, SPEC, ZONE, advance, request, world_of
 
 NO_WORKERS = Scenario(workers="none")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.objects.files import checksums
-from localsim.cloud.objects.storage_model import encode_crc32c
+from localsim.rules.objects.files import checksums
+from localsim.rules.objects.storage_model import encode_crc32c
 from tpuctl.agent.data import crc32c
 from tpuctl.store.crc32c_base64 import decode_crc32c
 from tpuctl.store.crc32c_combine import combine_crc32c

@@ -4,8 +4,8 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects.buckets.policies import permissions_of_caller
-from localsim.cloud.objects.storage_model import Bucket
+from localsim.rules.objects.buckets.policies import permissions_of_caller
+from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests

@@ -5,10 +5,10 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects.object_copies import ComposeSource
-from localsim.cloud.objects.properties import writable_properties
-from localsim.cloud.objects.rewrites import RewriteRequest
-from localsim.cloud.objects.storage_model import NewObject, ObjectKey, check_object_name, invalid
+from localsim.rules.objects.object_copies import ComposeSource
+from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.rewrites import RewriteRequest
+from localsim.rules.objects.storage_model import NewObject, ObjectKey, check_object_name, invalid
 from localsim.services.storage.methods.single_uploads import check_agreement
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_errors import missing_parameter

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from aiohttp import HttpVersion11, web
 
-from localsim.cloud.objects.storage_model import StorageError, StoredObject
-from localsim.cloud.objects.store import BodyPiece, OpenObject
+from localsim.rules.objects.storage_model import StorageError, StoredObject
+from localsim.rules.objects.store import BodyPiece, OpenObject
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import MAGIC, gunzip_chunks
 from localsim.services.storage.wire.json_requests import StorageCall

@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from localsim.cloud.objects.properties import writable_properties
-from localsim.cloud.objects.storage_model import not_implemented
+from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.storage_model import not_implemented
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import continue_resumable, start_resumable
 from localsim.services.storage.methods.single_uploads import (

@@ -7,15 +7,15 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from localsim.cloud.objects.files.body_directory import IncomingBody
-from localsim.cloud.objects.storage_model import (
+from localsim.rules.objects.files.body_directory import IncomingBody
+from localsim.rules.objects.storage_model import (
     Hashes,
     StorageError,
     StoredObject,
     invalid,
     not_implemented,
 )
-from localsim.cloud.objects.upload_sessions import UploadSession
+from localsim.rules.objects.upload_sessions import UploadSession
 from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,

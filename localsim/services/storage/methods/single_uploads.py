@@ -6,10 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects.files.body_directory import IncomingBody, ObjectBody
-from localsim.cloud.objects.object_copies import MAX_OBJECT_BYTES
-from localsim.cloud.objects.properties import writable_properties
-from localsim.cloud.objects.storage_model import (
+from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.rules.objects.object_copies import MAX_OBJECT_BYTES
+from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.storage_model import (
     Hashes,
     NewObject,
     StorageError,

@@ -4,7 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator
 
-from localsim.cloud.objects.storage_model import invalid
+from localsim.rules.objects.storage_model import invalid
 
 MAGIC = b"\x1f\x8b"
 PIECE_BYTES = 256 * 1024

@@ -12,7 +12,7 @@ from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from localsim.cloud.objects.storage_model import StorageError
+from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, read_all
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from localsim.cloud.model.cloud_errors import CloudError
-from localsim.cloud.objects.storage_model import StorageError, invalid
+from localsim.rules.model.cloud_errors import CloudError
+from localsim.rules.objects.storage_model import StorageError, invalid
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _PLACES: Mapping[str, tuple[str, str]] = {

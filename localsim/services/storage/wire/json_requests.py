@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
-from localsim.cloud.objects.listing import MAX_PAGE, ListQuery
-from localsim.cloud.objects.storage_model import (
+from localsim.rules.objects.listing import MAX_PAGE, ListQuery
+from localsim.rules.objects.storage_model import (
     Hashes,
     ObjectKey,
     Preconditions,

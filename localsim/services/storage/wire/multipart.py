@@ -2,7 +2,7 @@
 
 import re
 
-from localsim.cloud.objects.storage_model import StorageError, invalid
+from localsim.rules.objects.storage_model import StorageError, invalid
 
 _MAX_HEAD_BYTES = 1024 * 1024
 _BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""", re.IGNORECASE)

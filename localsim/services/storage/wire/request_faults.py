@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from localsim.cloud.objects.files.durable_files import disk_errors
-from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.scenario import fault_types as faults
-from localsim.cloud.scenario.fault_types import ArmedStorageFault
+from localsim.rules.objects.files.durable_files import disk_errors
+from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.scenario import fault_types as faults
+from localsim.rules.scenario.fault_types import ArmedStorageFault
 from localsim.services.storage.wire.retry_tests import HEADER, RetryTests
 
 BLOCK_BYTES = 64 * 1024

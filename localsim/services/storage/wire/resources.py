@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.cloud.objects.listing import Listing
-from localsim.cloud.objects.storage_model import Bucket, StoredObject
+from localsim.rules.objects.listing import Listing
+from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 

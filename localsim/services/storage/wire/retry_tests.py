@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.cloud.objects.storage_model import StorageError, invalid
-from localsim.cloud.scenario.fault_types import ArmedStorageFault
-from localsim.cloud.scenario.storage_fault_texts import METHODS, parse_instruction
+from localsim.rules.objects.storage_model import StorageError, invalid
+from localsim.rules.scenario.fault_types import ArmedStorageFault
+from localsim.rules.scenario.storage_fault_texts import METHODS, parse_instruction
 from localsim.services.storage.wire.json_errors import check_json_type, error_response
 
 HEADER = "x-retry-test-id"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from localsim.cloud.objects.storage_model import StorageError, not_implemented
+from localsim.rules.objects.storage_model import StorageError, not_implemented
 from localsim.services.storage.service import Handler, StorageService, answer_call
 from localsim.services.storage.wire.json_requests import decode_segment
 from localsim.services.storage.xml import multipart_methods as uploads

@@ -8,14 +8,14 @@ from xml.parsers import expat
 
 from aiohttp import web
 
-from localsim.cloud.objects.multipart_uploads import (
+from localsim.rules.objects.multipart_uploads import (
     MAX_PARTS,
     ClaimedPart,
     MultipartUpload,
     UploadPart,
     UploadsQuery,
 )
-from localsim.cloud.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
+from localsim.rules.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.cloud.objects.listing import MAX_PAGE, Listing, ListQuery
-from localsim.cloud.objects.storage_model import MAX_NAME_BYTES, StoredObject, invalid
+from localsim.rules.objects.listing import MAX_PAGE, Listing, ListQuery
+from localsim.rules.objects.storage_model import MAX_NAME_BYTES, StoredObject, invalid
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import Query, StorageCall
 from localsim.services.storage.wire.resources import timestamp

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from localsim.cloud.objects.retention import HoldError
-from localsim.cloud.objects.storage_model import StorageError
+from localsim.rules.objects.retention import HoldError
+from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.xml.documents import xml_response
 
 _BY_STATUS: Mapping[int, tuple[str, str]] = {

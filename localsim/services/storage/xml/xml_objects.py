@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.cloud.objects.files.body_directory import IncomingBody, ObjectBody
-from localsim.cloud.objects.storage_model import (
+from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.rules.objects.storage_model import (
     Hashes,
     NewObject,
     ObjectKey,

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.cloud.objects.multipart_uploads import md5_hex
-from localsim.cloud.objects.properties import writable_properties
-from localsim.cloud.objects.storage_model import (
+from localsim.rules.objects.multipart_uploads import md5_hex
+from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.storage_model import (
     ObjectKey,
     Preconditions,
     StoredObject,

@@ -9,7 +9,7 @@ import clouds
 import pytest
 
 from client.storage.storage_fixtures import Service
-from localsim.cloud.scenario.storage_fault_texts import METHODS
+from localsim.rules.scenario.storage_fault_texts import METHODS
 from localsim.services.storage.routes import ROUTES
 from localsim.services.storage.xml import dispatch as storage_xml
 

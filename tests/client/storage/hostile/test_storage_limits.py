@@ -28,7 +28,7 @@ def test_a_number_that_json_has_not_is_refused(box, constant):
 
 
 def test_no_composed_object_is_larger_than_an_object_may_be(box, monkeypatch):
-    monkeypatch.setattr("localsim.cloud.objects.object_copies.MAX_OBJECT_BYTES", 3)
+    monkeypatch.setattr("localsim.rules.objects.object_copies.MAX_OBJECT_BYTES", 3)
     box.upload("x", b"ab")
     once, twice = (json.dumps({"sourceObjects": [{"name": "x"}] * times}) for times in (1, 2))
     assert box.request("POST", f"{box.objects}/y/compose", once).status == 200

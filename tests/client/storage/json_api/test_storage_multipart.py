@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.cloud.objects.storage_model import StorageError
+from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.wire.multipart import RelatedParser, boundary_of
 
 

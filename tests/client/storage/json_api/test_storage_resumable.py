@@ -15,8 +15,8 @@ import pytest
 
 from client.storage import storage_fixtures
 from localsim.clock import Clock
-from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.objects.upload_sessions import UploadSessions
+from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.objects.upload_sessions import UploadSessions
 from localsim.services.storage import receiver
 from localsim.services.storage.body_process import BodyProcess
 
@@ -192,7 +192,7 @@ def test_a_full_disk_at_the_end_does_not_end_the_upload(box, monkeypatch):
     session = start(box)
     assert put(box, session, b"x" * UNIT, f"bytes 0-{UNIT - 1}/*").status == 308
     with monkeypatch.context() as patch:
-        patch.setattr("localsim.cloud.objects.files.object_database.synchronize", no_space)
+        patch.setattr("localsim.rules.objects.files.object_database.synchronize", no_space)
         refused = put(box, session, b"y", f"bytes {UNIT}-{UNIT}/{UNIT + 1}")
     assert (refused.status, refused.reason) == (507, "insufficientStorage")
     assert box.request("GET", f"{box.objects}/big").status == 404

@@ -13,8 +13,8 @@ from google.longrunning import operations_pb2
 from google.protobuf.empty_pb2 import Empty
 
 from client.tpu.tpu_service import ZONE
-from localsim.cloud.model.cloud_errors import CloudError, Code, ErrorInfo
-from localsim.cloud.scenario.fault_types import FaultEffect
+from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.scenario.fault_types import FaultEffect
 
 pytest_plugins = ("client.tpu.tpu_fixtures",)
 

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from localsim.clock import Clock
-from localsim.cloud.cloud import Cloud
-from localsim.cloud.db.database import open_database
-from localsim.cloud.model.nodes import NodeSpec
-from localsim.cloud.scenario.scenario import Scenario
+from localsim.rules.cloud import Cloud
+from localsim.rules.db.database import open_database
+from localsim.rules.model.nodes import NodeSpec
+from localsim.rules.scenario.scenario import Scenario
 from localsim.services.control.control import ControlActions, application
 from localsim.worker_facts import HostIdentity
 from localsim.workers.isolation.interface import NotPossibleError

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from localsim.cloud.scenario.roles import TPU_METHODS, permissions
+from localsim.rules.scenario.roles import TPU_METHODS, permissions
 from localsim.services.auth import iam
 from localsim.services.storage.permissions import permissions_of
 from localsim.services.storage.routes import ROUTES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.services.other_apis.series_points import PointType, SeriesPoint, align
 
 GAUGE = PointType("GAUGE", "INT64", "By")

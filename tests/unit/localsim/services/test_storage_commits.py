@@ -7,11 +7,11 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 
 from localsim.clock import Clock
-from localsim.cloud.objects.files import object_database as objects_database
-from localsim.cloud.objects.files.incoming_body import INLINE_BYTES
-from localsim.cloud.objects.storage_model import Hashes, NewObject, Preconditions, StorageError
-from localsim.cloud.objects.store import ObjectKey, ObjectStore
 from localsim.group_commit import GroupCommit
+from localsim.rules.objects.files import object_database as objects_database
+from localsim.rules.objects.files.incoming_body import INLINE_BYTES
+from localsim.rules.objects.storage_model import Hashes, NewObject, Preconditions, StorageError
+from localsim.rules.objects.store import ObjectKey, ObjectStore
 
 BIG = b"x" * (INLINE_BYTES + 1)
 

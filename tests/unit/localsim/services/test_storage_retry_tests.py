@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from localsim.cloud.objects.storage_model import StorageError
-from localsim.cloud.scenario.fault_types import StorageRefusal
+from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.scenario.fault_types import StorageRefusal
 from localsim.services.storage.wire.retry_tests import MOST_TESTS, RetryTests
 
 GET = "storage.objects.get"

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from localsim.cloud.model.cloud_errors import CloudError, Code
+from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.services.auth import jwt
 from localsim.services.auth.tokens import CLOUD_PLATFORM, LIFE_S, AccessTokens, GrantError
 

@@ -3,9 +3,9 @@
 import pytest
 from google.protobuf import json_format
 
-from localsim.cloud.db.collection import Page
-from localsim.cloud.model.cloud_errors import Code, Failure
-from localsim.cloud.model.nodes import (
+from localsim.rules.db.collection import Page
+from localsim.rules.model.cloud_errors import Code, Failure
+from localsim.rules.model.nodes import (
     AcceleratorConfig,
     BootDisk,
     DataDisk,
@@ -16,8 +16,8 @@ from localsim.cloud.model.nodes import (
     Scheduling,
     Symptom,
 )
-from localsim.cloud.model.operations import Operation, Verb
-from localsim.cloud.model.queued_resources import (
+from localsim.rules.model.operations import Operation, Verb
+from localsim.rules.model.queued_resources import (
     Initiator,
     QueuedResource,
     QueuedResourceSpec,
@@ -26,7 +26,7 @@ from localsim.cloud.model.queued_resources import (
     RequestState,
     Tier,
 )
-from localsim.cloud.supply.reservations import Reservation
+from localsim.rules.supply.reservations import Reservation
 from localsim.services.tpu.proto_messages import GRPC_MESSAGES
 from localsim.services.tpu.rest_messages import REST_MESSAGES
 from localsim.services.tpu.tpu_views import TpuViews, build_response

@@ -1,0 +1,166 @@
+"""The scenario and the faults: changed by the owner of the simulated cloud, by no client."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from localsim.rules import agenda_actions
+from localsim.rules.api_methods import ApiMethods
+from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.model.events import BootSlice, Event
+from localsim.rules.scenario.active_scenario import ActiveFault
+from localsim.rules.scenario.fault_types import (
+    ArmedStorageFault,
+    BootFault,
+    Fault,
+    FaultEffect,
+    SshKeysDelay,
+    StorageFault,
+    UnreachableZone,
+    WorkerFault,
+)
+from localsim.rules.scenario.scenario import Scenario
+from localsim.rules.state import node_faults
+from localsim.rules.supply import capacity
+
+_SERVICE = "tpu.googleapis.com"
+_CONSOLE = "https://console.developers.google.com"
+_PREREQUISITES = (
+    (
+        "tpu_api",
+        "SERVICE_DISABLED",
+        "Cloud TPU API has not been used in project {number} before or it is disabled. Enable it "
+        f"by visiting {_CONSOLE}/apis/api/{_SERVICE}/overview?project={{number}} then retry.",
+    ),
+    (
+        "billing",
+        "BILLING_DISABLED",
+        "This API method requires billing to be enabled. Please enable billing on project "
+        f"#{{number}} by visiting {_CONSOLE}/billing/enable?project={{number}} then retry.",
+    ),
+)
+"""What a project needs, in the order in which it is asked: setting, reason, Google's sentence."""
+
+
+class ScenarioMethods(ApiMethods):
+    """The scenario and the faults; every change survives a restart."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario in force."""
+        return self._state.scenario
+
+    def begin_scenario(self) -> None:
+        """Start the scenario's time, unless an earlier run under the same scenario did."""
+        if not self._state.conditions.has_begun:
+            with self._state.change():
+                self._restart_scenario()
+
+    def change_scenario(self, settings: Mapping[str, Any]) -> Scenario:
+        """Merge settings into the scenario; null means the default. Raises ScenarioError."""
+        with self._state.change():
+            before = self._state.conditions.standing
+            self._state.conditions.change(settings)
+            self._follow_scenario(before)
+        return self._state.scenario
+
+    def add_fault(self, text: str) -> None:
+        """Add a fault in the grammar of `fault_texts.GRAMMAR`; raises ScenarioError."""
+        with self._state.change():
+            before = self._state.conditions.standing
+            self._state.conditions.add_fault(text)
+            self._follow_scenario(before)
+
+    def faults(self) -> tuple[ActiveFault, ...]:
+        """The active faults, those of the scenario among them."""
+        return self._state.conditions.standing
+
+    def clear_faults(self) -> None:
+        """End every fault, those of the scenario too."""
+        with self._state.change():
+            before = self._state.conditions.standing
+            self._state.conditions.clear_faults()
+            self._follow_scenario(before)
+
+    def require_enabled(self) -> None:
+        """Raises CloudError while the project may not use Cloud TPU at all."""
+        for setting, reason, sentence in _PREREQUISITES:
+            if getattr(self.scenario, setting) != "enabled":
+                consumer = f"projects/{self._project.number}"
+                about = {"consumer": consumer, "service": _SERVICE}
+                info = ErrorInfo(reason, "googleapis.com", about)
+                message = sentence.format(number=self._project.number)
+                raise CloudError(Code.PERMISSION_DENIED, message, info)
+
+    def enable_api(self) -> None:
+        """Enable Cloud TPU for the project."""
+        if self.scenario.tpu_api != "enabled":
+            self.change_scenario({"tpu_api": "enabled"})
+
+    def meet_fault(self, method: str) -> FaultEffect | None:
+        """Count a call of the method (`GetNode`) and return the effect of its faults, or None."""
+        if not self._state.conditions.concerns(method):
+            return None
+        with self._state.change():
+            return self._state.conditions.count_call(method)
+
+    def storage_faults(self, method: str) -> tuple[ArmedStorageFault, ...]:
+        """The faults that a call of a Cloud Storage method may meet; counts the call."""
+        waiting = self._state.conditions.storage_faults(method)
+        if not waiting:
+            return ()
+        with self._state.change():
+            met = self._state.conditions.count_storage_call(waiting)
+        return tuple(
+            ArmedStorageFault(fault.effect, partial(self._strike_storage, place, fault))
+            for place, fault in met.items()
+        )
+
+    def with_fault_effects(self, event: Event) -> Event:
+        """Add to a BootSlice event what the scenario and the faults do to its workers."""
+        if not isinstance(event, BootSlice):
+            return event
+        node_id, conditions = event.node.node_id, self._state.conditions
+
+        def concerns_workers(fault: Fault) -> bool:
+            if isinstance(fault, WorkerFault):
+                return node_faults.strikes_at_boot(fault, event.node)
+            return isinstance(fault, BootFault | SshKeysDelay) and fnmatchcase(node_id, fault.node)
+
+        if any(concerns_workers(each.fault) for each in conditions.standing):
+            with self._state.change():
+                conditions.strike(concerns_workers)
+        return replace(
+            event,
+            never_boots=conditions.never_boots(node_id, len(event.node.addresses)),
+            ssh_keys_delay_s=conditions.ssh_keys_delay_s(node_id),
+        )
+
+    def _strike_storage(self, place: int, fault: StorageFault) -> bool:
+        with self._state.change():
+            return self._state.conditions.count_storage_strike(place, fault)
+
+    def _is_closed(self, zone: str) -> bool:
+        return zone in self._state.scenario.closed_zones
+
+    def _is_unreachable(self, zone: str) -> bool:
+        conditions = self._state.conditions
+        if zone not in conditions.unreachable():
+            return False
+        with self._state.change():
+            conditions.strike(lambda fault: fault == UnreachableZone(zone))
+        return True
+
+    def _restart_scenario(self) -> None:
+        """Begin the given scenario from its start; only within a change."""
+        before = self._state.conditions.standing
+        self._state.conditions.begin(self._clock.now())
+        self._follow_scenario(before)
+
+    def _follow_scenario(self, before: Sequence[ActiveFault]) -> None:
+        now_s = self._clock.now()
+        node_faults.apply_fault_changes(self._state, before, now_s)
+        capacity.schedule_offers(self._state, now_s)
+        agenda_actions.offer_capacity(self._state, now_s)

@@ -1,0 +1,1 @@
+"""`tpuctl rehearse`: prove that a job comes back from a preemption."""

@@ -1,0 +1,1 @@
+"""A rehearsal: when a job is disturbed, what was observed, and what is concluded from it."""
