@@ -148,6 +148,11 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--python", type=Path, help="the workers' python3 (default: the one that runs localsim)"
     )
+    serving.add_argument(
+        "--log-requests",
+        action="store_true",
+        help="log every request of Cloud Storage, for GET /requests on the control port",
+    )
     clock = serving.add_mutually_exclusive_group()
     clock.add_argument(
         "--time-scale", type=float, default=1.0, help="simulated seconds per real second"

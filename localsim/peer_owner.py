@@ -59,8 +59,26 @@ def _working_lookup() -> Lookup | None:
     return None
 
 
+def find_inode(peer: Address, own: Address) -> int:
+    """The inode of the socket at the other end of a connection, 0 where nothing tells it."""
+    try:
+        _, _, inode = _ask_for_owner(peer, own) or (0, 0, 0)
+    except OSError:
+        return 0
+    return inode
+
+
 def ask_kernel(peer: Address, own: Address) -> int | None:
     """Find one connection by socket diagnostics; raises OSError where there are none."""
+    found = _ask_for_owner(peer, own)
+    if found is None:
+        return None
+    state, uid, inode = found
+    return uid if state in _OPEN_STATES and inode else None
+
+
+def _ask_for_owner(peer: Address, own: Address) -> tuple[int, int, int] | None:
+    """State, user and inode of one connection; raises OSError."""
     family = socket.AF_INET6 if ":" in peer[0] else socket.AF_INET
     there, here = (socket.inet_pton(family, address[0]).ljust(16, b"\0") for address in (peer, own))
     body = (
@@ -81,7 +99,7 @@ def ask_kernel(peer: Address, own: Address) -> int | None:
         return None  # an error, or a socket that listens at the number of one that is gone
     state = _REPLY.unpack_from(found)[1]
     uid, inode = _OWNER.unpack_from(found, _OWNER_AT)
-    return uid if state in _OPEN_STATES and inode else None
+    return state, uid, inode
 
 
 def read_table(peer: Address, own: Address) -> int | None:

@@ -60,6 +60,7 @@ class Components:
     worker_tokens: WorkerTokens
     tls_services: "TlsServices | None"
     offline: bool
+    logs_requests: bool
 
 
 def requested_scenario(settings: Settings) -> Scenario:
@@ -131,6 +132,7 @@ def build_components(
         worker_tokens=tokens,
         tls_services=tls_services,
         offline=settings.offline,
+        logs_requests=settings.log_requests,
     )
 
 

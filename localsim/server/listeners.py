@@ -48,7 +48,9 @@ from localsim.services.rest import rest
 from localsim.services.storage import application as storage
 from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
+from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.wire.request_faults import FaultSource
+from localsim.services.storage.wire.request_log import RequestLog
 from localsim.services.tpu import tpu_grpc
 from localsim.services.worker.metadata_server import open_read_only_metadata
 from localsim.state_directory import StateDirectory
@@ -136,12 +138,25 @@ def _applications(
     own = _guards(parts.ports, *OWN_NAMES)
     storage_guards = (*guards, storage_authorization(callers))
     authorize = other_api_authorization(callers, PROJECT)
+    log = _request_log(parts, state, stack)
+    watch = None if log is None else RequestWatch(log, parts.slices.find_sender)
     return {
         "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
-        "storage": storage.application(parts.objects, storage_guards, faults, receiver),
+        "storage": storage.application(parts.objects, storage_guards, faults, receiver, watch),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
-        "control": control.application(build_controls(parts), state.token(), own),
+        "control": control.application(build_controls(parts, log), state.token(), own),
     }
+
+
+def _request_log(
+    parts: Components, state: StateDirectory, stack: AsyncExitStack
+) -> RequestLog | None:
+    """The log of storage requests, where it is wanted; raises OSError."""
+    if not parts.logs_requests:
+        return None
+    log = RequestLog(parts.orchestrator.clock.now, state.private("requests.jsonl"))
+    stack.callback(log.close)
+    return log
 
 
 def _callers(parts: Components) -> Authenticator:
@@ -253,7 +268,7 @@ async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
     way_out.open(await parts.hosts.vpc.listen(API_ADDRESS, proxy.PORT))
 
 
-def build_controls(parts: Components) -> ControlActions:
+def build_controls(parts: Components, log: RequestLog | None = None) -> ControlActions:
     """What the control port can do to these parts."""
     orchestrator, objects = parts.orchestrator, parts.objects
 
@@ -277,6 +292,8 @@ def build_controls(parts: Components) -> ControlActions:
         parts.project.samples.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+        if log is not None:
+            log.clear()
 
     def status() -> dict[str, Any]:
         counts = {**orchestrator.cloud.counts(), "objects": objects.count()}
@@ -294,4 +311,5 @@ def build_controls(parts: Components) -> ControlActions:
         orchestrator.run,
         orchestrator.require_possible,
         orchestrator.settle,
+        None if log is None else log.rows,
     )

@@ -31,6 +31,8 @@ class Settings:
     """Whether each worker's SSH server answers on a loopback address as well."""
     python: Path | None = None
     """The workers' `python3`; by default the one that runs localsim."""
+    log_requests: bool = False
+    """Whether every request of Cloud Storage is logged."""
 
     def check(self) -> None:
         """Raise ServeError for numbers that no clock and no port can have."""
@@ -51,4 +53,5 @@ class Settings:
             *(["--offline"] if self.offline else []),
             *(["--loopback-doors"] if self.loopback_doors else []),
             *(["--python", str(self.python)] if self.python else []),
+            *(["--log-requests"] if self.log_requests else []),
         ]

@@ -58,6 +58,18 @@ def start_time(pid: int) -> str | None:
     return next((row.started for row in _from_ps(_ps()) if row.pid == pid), None)
 
 
+def has_socket(pid: int, inode: int) -> bool:
+    """Whether a process has the socket with that inode open."""
+    directory = f"{_PROC}/{pid}/fd"
+    try:
+        return any(
+            os.readlink(f"{directory}/{name}") == f"socket:[{inode}]"
+            for name in os.listdir(directory)
+        )
+    except OSError:  # it has just ended, or a descriptor was closed
+        return False
+
+
 def signal_processes(processes: Iterable[Process], number: int) -> None:
     """Signal each process; one that has just gone is not an error."""
     for process in processes:

@@ -170,6 +170,18 @@ class Slices:
             filter(None, (each.ssh_endpoint(address) for each in self._running.values())), None
         )
 
+    async def find_sender(self, peer: tuple[str, int], own: tuple[str, int]) -> str:
+        """`NODE/WORKER` of the worker at the other end of a connection, `peer`; else nothing."""
+        for running in self._running.values():
+            for worker in running.workers:
+                if peer[0] in worker.addresses:
+                    return _sender(running, worker.index)
+        disk = await self._isolation.find_sender(peer, own)
+        for running in self._running.values():
+            if disk is not None and disk in running.disk.workers:
+                return _sender(running, running.disk.workers.index(disk))
+        return ""
+
     async def dial(self, address: str, port: int) -> socket.socket:
         """A non-blocking socket connected to a worker from the VPC; raises OSError."""
         return await self._isolation.dial(address, port)
@@ -268,6 +280,10 @@ class Slices:
         """Return the disk of a slice, if it has one."""
         slice_disks = map(disks.load_disk, disks.slice_directories(self._directory))
         return [disk for disk in slice_disks if disk and disk.name == name]
+
+
+def _sender(running: _Running, index: int) -> str:
+    return f"{running.disk.name.rpartition('/')[2]}/{index}"
 
 
 async def _open(

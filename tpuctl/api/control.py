@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
+from tpuctl.models.rehearsal.request_log import StorageRequest
 from tpuctl.network_policy import REST_TIMEOUT_S
 
 BY_STATUS = {400: UsageError, 404: NotFoundError, 409: PreconditionError, 413: UsageError}
@@ -62,6 +63,18 @@ class ControlApi:
     def status(self) -> Mapping[str, Any]:
         """The counts of what the simulated cloud holds."""
         return self._send("GET", "/status", None)
+
+    def requests(self, after: int = 0) -> tuple[StorageRequest, ...]:
+        """The logged requests of Cloud Storage with numbers above `after`, in the order of these.
+
+        A request that is under way has no answer yet. Raises UsageError unless the simulator was
+        started with `log_requests`.
+        """
+        found: list[StorageRequest] = []
+        while rows := self._send("GET", f"/requests?after={after}", None)["requests"]:
+            found += [StorageRequest(**row) for row in rows]
+            after = found[-1].number
+        return tuple(found)
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._send("POST", path, json.dumps(body).encode())

@@ -18,6 +18,8 @@ from localsim.rules.scenario.fault_types import kind_of
 from localsim.workers.isolation.interface import NotPossibleError
 
 MOST_BYTES = 64 * 1024
+MOST_REQUESTS = 10_000
+MOST_DIGITS = 15
 _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
 
 
@@ -37,6 +39,8 @@ class ControlActions:
     """Raises NotPossibleError for a fault that the workers of this simulator cannot suffer."""
     settle: Callable[[], Awaitable[None]]
     """Returns when the workers have followed."""
+    requests: Callable[[int, int], list[dict[str, Any]]] | None = None
+    """The logged requests after that number, so many at most; None: they are not logged."""
 
 
 def application(
@@ -164,6 +168,13 @@ async def _quota(controls: ControlActions, _request: web.Request) -> dict[str, A
     return {"quotas": [asdict(each) for each in await controls.act(lambda cloud: cloud.quotas())]}
 
 
+def _requests(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    if controls.requests is None:
+        raise _BodyError("requests are not logged; start the simulator with --log-requests")
+    after, limit = (_number_parameter(request, name) for name in ("after", "limit"))
+    return {"requests": controls.requests(after or 0, MOST_REQUESTS if limit is None else limit)}
+
+
 _ROUTES: tuple[tuple[str, str, _Handler], ...] = (
     ("GET", "/status", lambda controls, _: controls.status()),
     ("GET", "/clock", lambda controls, _: {"now_s": controls.now()}),
@@ -177,6 +188,7 @@ _ROUTES: tuple[tuple[str, str, _Handler], ...] = (
     ("PATCH", "/scenario", _change_scenario),
     ("POST", "/maintenance", _announce_maintenance),
     ("GET", "/quota", _quota),
+    ("GET", "/requests", _requests),
 )
 """Verb, path, what answers with a JSON object."""
 
@@ -223,6 +235,16 @@ def _seconds_field(body: Mapping[str, Any], key: str) -> float | None:
     if not is_number or not 0 <= value <= MAX_ADVANCE_S or math.isnan(value):
         raise _BodyError(f"{key} must be a number of seconds from 0 to {MAX_ADVANCE_S:.0f}")
     return float(value)
+
+
+def _number_parameter(request: web.Request, name: str) -> int | None:
+    """A whole number in the query, or None where it is absent; raises _BodyError."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise _BodyError(f"{name} must be a whole number, not {text[:100]!r}")
+    return int(text)
 
 
 def _choice_field(body: Mapping[str, Any], key: str, *known: str) -> str:

@@ -11,6 +11,7 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import BodyProcess, is_taken
+from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
 from localsim.services.storage.wire.fields import reply_fields
@@ -33,23 +34,38 @@ def application(
     middlewares: Sequence[Middleware] = (),
     faults: FaultSource | None = None,
     body_process: BodyProcess | None = None,
+    watch: RequestWatch | None = None,
 ) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store.
 
     Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
     Without `faults` only that goes wrong which clients ask for through `/retry_test`. With a
-    `body_process` large bodies leave the event loop to other requests.
+    `body_process` large bodies leave the event loop to other requests. `watch` sees every request.
     """
     faults = faults or FaultSource()
     database = objects.database
     commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
-    service = StorageService(objects, commits, UploadLocks(), faults, body_process=body_process)
+    service = StorageService(
+        objects, commits, UploadLocks(), faults, body_process=body_process, watch=watch
+    )
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
+        status = 0
+        try:
+            response = await answer(request)
+            status = response.status
+        except ConnectionError:  # the client has gone, nobody reads this
+            response = web.Response(status=499)
+        finally:
+            if watch is not None:
+                watch.end(request, status)
+        return response
+
+    async def answer(request: web.Request) -> web.StreamResponse:
         try:
             return _ending(request, await _answer(service, request))
-        except ConnectionError:  # the client has gone, nobody reads this
-            return web.Response(status=499)
+        except ConnectionError:
+            raise
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
             worded = xml_error_response if _is_xml(request) else error_response
             refused = refusal(error)

@@ -17,6 +17,7 @@ from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.services.storage.body_process import BodyProcess
+from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource
 
@@ -124,6 +125,8 @@ class StorageService:
     md5s: Md5Cache = field(default_factory=Md5Cache)
     body_process: BodyProcess | None = None
     """Receives large bodies; without it the event loop does."""
+    watch: RequestWatch | None = None
+    """Sees every request; without it nobody does."""
 
     @property
     def buckets(self) -> Buckets:
@@ -150,8 +153,14 @@ async def answer_call(
 
     Raises StorageError, and ConnectionError where the client has lost its connection.
     """
+    if service.watch is not None:
+        call = replace(call, trace=await service.watch.begin(call))
     effects = service.faults.of(call.method, call.request)
     if effects is None:
-        return await handler(service, call)
-    await effects.before()
-    return await effects.after(await handler(service, replace(call, effects=effects)))
+        response = await handler(service, call)
+    else:
+        await effects.before()
+        response = await handler(service, replace(call, effects=effects))
+        response = await effects.after(response)
+    await call.trace.finish(response)
+    return response

@@ -119,6 +119,10 @@ class NamespaceIsolation:
         _, (descriptor,) = await self._channel.ask("socket")
         return await connect_socket(descriptor, address, port)
 
+    async def find_sender(self, _peer: tuple[str, int], _own: tuple[str, int]) -> WorkerDisk | None:
+        """Return None: who has no address of a worker is none."""
+        return None
+
     async def boot(self, disk: SliceDisk, spec: SliceSpec) -> tuple["NamespaceHost", ...]:
         """One host per worker of the slice; raises OSError."""
         await self._prepare(spec.accelerator_type)

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from localsim import peer_owner
 from localsim.workers import chips, free_ports, processes
 from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk, slice_id
 from localsim.workers.isolation import process_programs
@@ -57,6 +58,16 @@ class ProcessIsolation:
     async def dial(self, address: str, port: int) -> socket.socket:
         """Raise OSError: workers have no addresses of their own."""
         raise OSError(errno.EHOSTUNREACH, f"{address}:{port} is not an address of this machine")
+
+    async def find_sender(self, peer: tuple[str, int], own: tuple[str, int]) -> WorkerDisk | None:
+        """The worker whose process is at the other end of a connection to this one.
+
+        None where none of them is, or where this system does not tell.
+        """
+        disks = [host.disk for hosts in self._hosts.values() for host in hosts if host.has_started]
+        if not disks or not processes.has_proc():
+            return None
+        return await asyncio.to_thread(_owner, disks, peer, own)
 
     async def failure(self) -> None:
         """Never return: slices share nothing that could fail."""
@@ -331,6 +342,20 @@ def _usage(workers: Sequence[tuple[WorkerDisk, float]]) -> list[HostUsage | None
         busy_s = ended_s + process_usage.busy_s(pids)
         found.append(HostUsage(busy_s, process_usage.memory_bytes(pids)))
     return found
+
+
+def _owner(
+    disks: Sequence[WorkerDisk], peer: tuple[str, int], own: tuple[str, int]
+) -> WorkerDisk | None:
+    inode = peer_owner.find_inode(peer, own)
+    running = processes.list_processes() if inode else []
+    for disk in disks:
+        if any(
+            processes.has_socket(each.pid, inode)
+            for each in filter(worker_processes(disk), running)
+        ):
+            return disk
+    return None
 
 
 async def _end(belongs: ProcessFilter, programs: Collection[ProcessProgram]) -> None:

@@ -67,6 +67,8 @@ class SimulatorOptions:
     """Whether each worker's SSH answers on a loopback address as well."""
     python: Path | None = None
     """The workers' `python3`; by default the one that runs tpuctl."""
+    log_requests: bool = False
+    """Whether every request of Cloud Storage is logged."""
 
     def arguments(self) -> list[str]:
         """The options as `python -m localsim serve` takes them."""

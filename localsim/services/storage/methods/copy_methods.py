@@ -8,7 +8,13 @@ from aiohttp import web
 from localsim.rules.objects.object_copies import ComposeSource
 from localsim.rules.objects.properties import writable_properties
 from localsim.rules.objects.rewrites import RewriteRequest
-from localsim.rules.objects.storage_model import NewObject, ObjectKey, check_object_name, invalid
+from localsim.rules.objects.storage_model import (
+    NewObject,
+    ObjectKey,
+    StoredObject,
+    check_object_name,
+    invalid,
+)
 from localsim.services.storage.methods.single_uploads import check_agreement
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_errors import missing_parameter
@@ -35,7 +41,8 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
     compose = service.objects.compose
-    return object_reply(call, await service.commit(compose, new, parts, delete_sources=deletes))
+    stored = await service.commit(compose, new, parts, delete_sources=deletes)
+    return _made(call, stored)
 
 
 async def copy_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -48,7 +55,7 @@ async def copy_object(service: StorageService, call: StorageCall) -> web.StreamR
         new,
         keeps_metadata=keeps_metadata,
     )
-    return object_reply(call, stored)
+    return _made(call, stored)
 
 
 async def rewrite_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -71,6 +78,7 @@ async def rewrite_object(service: StorageService, call: StorageCall) -> web.Stre
     }
     if rewrite.result is None:
         return reply(call, resource | {"rewriteToken": rewrite.token})
+    call.trace.note_object(rewrite.result)
     return reply(call, resource | {"resource": object_resource(rewrite.result, call.origin)})
 
 
@@ -84,6 +92,12 @@ async def move_object(service: StorageService, call: StorageCall) -> web.StreamR
         call.source_preconditions,
         call.preconditions,
     )
+    return _made(call, stored)
+
+
+def _made(call: StorageCall, stored: StoredObject) -> web.Response:
+    """The reply with an object that the call has made."""
+    call.trace.note_object(stored)
     return object_reply(call, stored)
 
 

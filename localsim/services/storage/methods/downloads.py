@@ -84,11 +84,12 @@ async def _send(
     call: StorageCall, response: web.StreamResponse, body: OpenObject, sent: range
 ) -> None:
     # asyncio's sendfile never ends over TLS once it had to wait.
-    if call.effects is not None or call.request.secure:
+    if call.effects is not None or call.request.secure or call.trace.needs_bytes:
         await _write(call, response, _blocks(body, sent))
         return
     for piece in body.pieces(sent.start, sent.stop):
         await _send_piece(call.request, response, piece)
+        await call.trace.pass_bytes(piece.size_bytes)
 
 
 async def _send_piece(request: web.Request, response: web.StreamResponse, piece: BodyPiece) -> None:
@@ -168,7 +169,7 @@ async def _write(
     call: StorageCall, response: web.StreamResponse, blocks: AsyncIterator[bytes]
 ) -> None:
     if call.effects is not None:
-        await call.effects.send(response, blocks)
+        await call.effects.send(response, call.trace.received(blocks))
         return
-    async for block in blocks:
+    async for block in call.trace.received(blocks):
         await response.write(block)

@@ -61,6 +61,7 @@ async def start_resumable(service: StorageService, call: StorageCall) -> web.Str
         parse_int64(declared) if declared.isdecimal() else None,
     )
     upload_id = await service.commit(service.objects.uploads.start, new)
+    call.trace.note_session(upload_id, new.name)
     query = urlencode({**call.query, "upload_id": upload_id})
     location = f"{call.origin}{call.request.raw_path.partition('?')[0]}?{query}"
     return web.Response(headers={"Location": location, "X-GUploader-UploadID": upload_id})
@@ -74,6 +75,7 @@ async def continue_resumable(service: StorageService, call: StorageCall) -> web.
         raise not_implemented("A compressed request of a resumable upload")
     chunk = chunk_of(call.request)
     async with service.turns.take(upload_id):
+        call.trace.note_session(upload_id, call.query.get("name", ""))
         published = service.objects.uploads.result(upload_id)
         if published is not None:
             return upload_reply(call, published)
@@ -145,6 +147,12 @@ async def _append(service: StorageService, call: StorageCall, upload_id: str, ch
     try:
         _check_total(upload, chunk)
         if chunk.first is not None:
+            await call.trace.begin_upload(
+                upload.new.name,
+                total_bytes=chunk.total_bytes or upload.new.declared_bytes,
+                upload_id=upload_id,
+                position=chunk.first,
+            )
             work = _receive_chunk(service, call, upload.body, chunk)
             await service.turns.receive(upload_id, work)
     finally:

@@ -36,6 +36,7 @@ async def insert_media(service: StorageService, call: StorageCall) -> web.Stream
     """Write an object whose bytes are the body and whose name is in the query."""
     resource = {"name": required_parameter(call.query, "name")}
     new = new_object(call, resource, call.request.headers.get("Content-Type"))
+    await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
     return await _insert(service, call, None, lambda: new)
 
 
@@ -47,7 +48,11 @@ async def insert_multipart(service: StorageService, call: StorageCall) -> web.St
         parser.check_end()
         return new_object(call, parse_json_object(parser.metadata or b""), parser.media_type)
 
-    return await _insert(service, call, parser.feed, described)
+    def name_of() -> str:
+        resource = {} if parser.metadata is None else parse_json_object(parser.metadata)
+        return str(call.query.get("name") or resource.get("name") or "")
+
+    return await _insert(service, call, parser.feed, described, name_of)
 
 
 async def _insert(
@@ -55,15 +60,21 @@ async def _insert(
     call: StorageCall,
     media_of: Callable[[bytes], bytes] | None,
     described: Callable[[], NewObject],
+    name_of: Callable[[], str] = lambda: "",
 ) -> web.StreamResponse:
     """Store the media of the body as the object that `described` returns once all has come.
 
-    Without `media_of` the body is the media.
+    Without `media_of` the body is the media. `name_of` returns its name once enough has come.
     """
     incoming = service.objects.bodies.receive()
     try:
+        is_named = media_of is None
         async for data in _media(call):
-            await receive_data(incoming, data if media_of is None else media_of(data))
+            media = data if media_of is None else media_of(data)
+            if not is_named and (name := name_of()):
+                is_named = True
+                await call.trace.begin_upload(name, total_bytes=call.request.content_length)
+            await receive_data(incoming, media)
             if media_of is None:
                 await receive_large(service, call, incoming)
         new = described()
@@ -142,12 +153,15 @@ async def receive_large(service: StorageService, call: StorageCall, incoming: In
     """Let another process receive what is left of the body, when that is much; say how much."""
     before = incoming.size_bytes
     receiver = service.body_process
-    if receiver is None or call.effects is not None or not left_bytes(call.request):
+    is_watched = call.effects is not None or call.trace.needs_bytes
+    if receiver is None or is_watched or not left_bytes(call.request):
         return 0
     with take_over(call.request) as (received, client):
+        await call.trace.pass_bytes(len(received))
         await receive_data(incoming, received)
         size_bytes = (call.request.content_length or 0) - call.request.content.total_bytes
         await receiver.receive(client, incoming, size_bytes)
+        await call.trace.pass_bytes(size_bytes)
     return incoming.size_bytes - before
 
 
@@ -169,4 +183,5 @@ async def seal_body(
 
 def upload_reply(call: StorageCall, stored: StoredObject) -> web.Response:
     """The reply to a finished upload."""
+    call.trace.note_object(stored)
     return object_reply(call, stored, {"X-Goog-Hash": hash_header(stored)})

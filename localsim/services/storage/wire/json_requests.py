@@ -26,6 +26,7 @@ from localsim.services.storage.wire.json_errors import (
     missing_parameter,
 )
 from localsim.services.storage.wire.request_faults import CallFaults
+from localsim.services.storage.wire.request_trace import NO_TRACE, RequestTrace
 
 Query = Mapping[str, str]
 ACCOUNT = "storage.account"
@@ -66,6 +67,8 @@ class StorageCall:
     """What of the reply is asked for; an empty mask is everything."""
     effects: CallFaults | None = None
     """What goes wrong with it on purpose."""
+    trace: RequestTrace = NO_TRACE
+    """What is seen of it."""
 
     @property
     def bucket(self) -> str:
@@ -81,7 +84,7 @@ class StorageCall:
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body, piece by piece as it arrives."""
-        chunks = self.request.content.iter_any()
+        chunks = self.trace.received(aiter(self.request.content.iter_any()))
         return chunks if self.effects is None else self.effects.received(chunks)
 
     @property

@@ -46,6 +46,7 @@ async def start_upload(service: StorageService, call: StorageCall) -> web.Stream
         return service.objects.parts.start(new)
 
     upload_id = await service.commit(begin)
+    call.trace.note_session(upload_id, new.name)
     tree = (("Bucket", call.bucket), ("Key", call.key.name), ("UploadId", upload_id))
     return xml_response("InitiateMultipartUploadResult", tree, OF_UPLOADS)
 
@@ -57,6 +58,7 @@ async def put_part(service: StorageService, call: StorageCall) -> web.StreamResp
     parts.require(call.key, upload_id)
     if "x-goog-copy-source" in call.request.headers or "x-amz-copy-source" in call.request.headers:
         raise invalid("A part cannot be the copy of an object.")
+    await call.trace.begin_upload(call.key.name, total_bytes=None, upload_id=upload_id)
     incoming = service.objects.bodies.receive()
     incoming.create()  # small as it may be, its file becomes one of the object's
     try:
@@ -123,8 +125,10 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
     upload_id = required_parameter(call.query, "uploadId")
     service.objects.parts.require(call.key, upload_id)
     _check_unconditional(call)
+    call.trace.note_session(upload_id, call.key.name)
     claims = _claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, _malformed_document()))
     stored = await service.commit(service.objects.parts.complete, call.key, upload_id, claims)
+    call.trace.note_object(stored)
     tree: Tree = (
         ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
         ("Bucket", call.bucket),

@@ -44,12 +44,14 @@ async def put_object(service: StorageService, call: StorageCall) -> web.StreamRe
         return await _copy(service, call, source)
     service.buckets.get(call.bucket)
     new = new_object(call)
+    await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
     incoming = service.objects.bodies.receive()
     try:
         body = await receive_body(service, call, incoming, new.expected)
         stored = await service.commit(_publish, service, call, new, body)
     finally:
         incoming.discard()
+    call.trace.note_object(stored)
     return web.Response(headers=written_headers(stored))
 
 
@@ -159,6 +161,7 @@ async def _copy(
         )
 
     stored = await service.commit(copy)
+    call.trace.note_object(stored)
     tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", etag_of(stored)))
     response = xml_response("CopyObjectResult", tree)
     response.headers.update(written_headers(stored))
