@@ -4,6 +4,7 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from localsim.workers.spec import AttributeNotPublishedError, SliceSpec
 
 T = TypeVar("T")
 
+_SUFFERED = (events.DestroySlice, events.NoticePreemption, events.ApplyWorkerFaults)
 RETRY_S = 0.2
 """Real seconds between two tries to write what nobody can be refused."""
 
@@ -50,8 +52,11 @@ class Orchestrator:
         self.clock = clock
         self._commits = GroupCommit(cloud.batch, self._let_follow)
         self._sooner = asyncio.Event()
+        self._committed = asyncio.Event()
+        """Set, and replaced, when something has changed."""
         self._awaited_s: float | None = None
         self._tails: dict[str, asyncio.Task[None]] = {}
+        self._suffering: set[asyncio.Task[None]] = set()
         self._checkpoints = Autocheckpoints(slices, clock)
         self._handlers: dict[type, Callable[..., Awaitable[None]]] = {
             events.BootSlice: self._boot,
@@ -140,6 +145,18 @@ class Orchestrator:
             await _first_of(asyncio.wait(busy), self._checkpoints.begun.wait())
             await self.run(_nothing)
 
+    async def follow_through(self) -> None:
+        """Return when the workers have suffered what has happened so far; boots go on."""
+        if suffering := set(self._suffering):
+            await asyncio.wait(suffering)
+
+    async def until(self, condition: Callable[[Cloud], bool], wait_s: float) -> None:
+        """Return when the condition is true, or real seconds have passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not condition(self.cloud):
+                    await self._committed.wait()
+
     async def reset(self) -> None:
         """Delete every node, request and operation, and the workers with them."""
         await self.run(lambda cloud: cloud.clear())
@@ -156,6 +173,8 @@ class Orchestrator:
 
     def _let_follow(self) -> None:
         """Act on the cloud's events, and wake `live` when an entry is due sooner than it knows."""
+        self._committed.set()
+        self._committed = asyncio.Event()
         try:
             self._dispatch(self.cloud.take_events())
         except NotWrittenError as error:  # a fault of the scenario could not be counted
@@ -183,13 +202,17 @@ class Orchestrator:
             handler = self._handlers[type(event)]
             if isinstance(event, events.DestroySlice):
                 self._checkpoints.give_up(event.node.name)
-            self._follow(event.node.name, lambda event=event, do=handler: do(event))  # type: ignore[misc]
+            task = self._follow(event.node.name, lambda event=event, do=handler: do(event))  # type: ignore[misc]
+            if isinstance(event, _SUFFERED):
+                self._suffering.add(task)
+                task.add_done_callback(self._suffering.discard)
 
-    def _follow(self, name: str, do: Callable[[], Awaitable[None]]) -> None:
+    def _follow(self, name: str, do: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run `do` after the earlier events of the same node."""
         task = asyncio.ensure_future(self._after(self._tails.get(name), do))
         self._tails[name] = task
         task.add_done_callback(lambda done: self._forget(name, done))
+        return task
 
     async def _after(
         self, previous: asyncio.Task[None] | None, do: Callable[[], Awaitable[None]]

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from localsim.rules import timeline_firing
 from localsim.rules.db.agenda import Action, AgendaEntry
 from localsim.rules.model.nodes import Node, NodeEvent
 from localsim.rules.model.queued_resources import Initiator
@@ -22,9 +23,13 @@ FREES_CAPACITY = frozenset(
         Action.EXPIRE_NODE,
         Action.PROVISION_NODE,
         Action.CHANGE_CAPACITY,
+        Action.FIRE_ENTRY,
+        Action.END_ENTRY,
     }
 )
 """After these there may be capacity that somebody waits for."""
+_OF_THE_SCENARIO = frozenset({Action.CHANGE_CAPACITY, Action.FIRE_ENTRY, Action.END_ENTRY})
+"""They are about no resource."""
 
 
 _ANNOUNCED = {
@@ -43,7 +48,7 @@ def apply_entry(state: State, entry: AgendaEntry) -> None:
     """
     subject = entry.subject
     exists = state.nodes.find(subject) or state.requests.find(subject)
-    if not exists and subject != capacity.TIMELINE:
+    if not exists and entry.action not in _OF_THE_SCENARIO:
         return
     _ACTIONS[entry.action](state, entry.subject, entry.due_s)
     if entry.action in FREES_CAPACITY:
@@ -139,4 +144,6 @@ _ACTIONS: Mapping[Action, Callable[[State, str, float], object]] = {
     Action.SUSPEND_REQUEST: request_lifecycle.suspend,
     Action.REMOVE_REQUEST: request_create.finish_delete,
     Action.CHANGE_CAPACITY: _change_capacity,
+    Action.FIRE_ENTRY: timeline_firing.fire,
+    Action.END_ENTRY: timeline_firing.end,
 }

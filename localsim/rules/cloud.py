@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from localsim.clock import Clock
-from localsim.rules import agenda_actions
+from localsim.rules import agenda_actions, timeline_firing
 from localsim.rules.db.journal import UnreadableRecord
 from localsim.rules.db.timekeeping import Timekeeping
 from localsim.rules.methods_offerings import OfferingMethods
@@ -113,6 +113,7 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                 found.state == NodeState.READY or node_lifecycle.is_booting(self._state, found)
             ):
                 is_new = found.state == NodeState.CREATING
+                was_ready = found.state == NodeState.READY
                 node = node_lifecycle.mark_ready(
                     self._state, node_name, identities, self._clock.now()
                 )
@@ -120,6 +121,8 @@ class Cloud(NodeMethods, RequestMethods, OfferingMethods, OperationMethods, Scen
                     agenda_actions.schedule_events(self._state, node, self._clock.now())
                 request_lifecycle.handle_ready_node(self._state, node, self._clock.now())
                 maintenance.settle_request(self._state, node.queued_resource, self._clock.now())
+                if not was_ready:
+                    timeline_firing.see_ready(self._state, node, self._clock.now())
 
     def mark_slice_failed(self, node_name: str, message: str) -> None:
         """Record that a node's workers cannot boot.

@@ -1,15 +1,16 @@
 """The scenario and the faults: changed by the owner of the simulated cloud, by no client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from localsim.rules import agenda_actions
+from localsim.rules import agenda_actions, timeline_firing
 from localsim.rules.api_methods import ApiMethods
 from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
 from localsim.rules.model.events import BootSlice, Event
+from localsim.rules.scenario import timeline_texts
 from localsim.rules.scenario.active_scenario import ActiveFault
 from localsim.rules.scenario.fault_types import (
     ArmedStorageFault,
@@ -22,6 +23,8 @@ from localsim.rules.scenario.fault_types import (
     WorkerFault,
 )
 from localsim.rules.scenario.scenario import Scenario
+from localsim.rules.scenario.timeline import EntryProgress
+from localsim.rules.scenario.timeline_types import RequestVerb
 from localsim.rules.state import node_faults
 from localsim.rules.supply import capacity
 
@@ -64,6 +67,8 @@ class ScenarioMethods(ApiMethods):
             before = self._state.conditions.standing
             self._state.conditions.change(settings)
             self._follow_scenario(before)
+            if "timeline" in settings:
+                timeline_firing.begin(self._state, self._clock.now())
         return self._state.scenario
 
     def add_fault(self, text: str) -> None:
@@ -83,6 +88,40 @@ class ScenarioMethods(ApiMethods):
             before = self._state.conditions.standing
             self._state.conditions.clear_faults()
             self._follow_scenario(before)
+
+    def timeline(self) -> tuple[EntryProgress, ...]:
+        """The entries of the timeline, and how far each has come."""
+        return tuple(self._state.timeline)
+
+    def add_timeline(self, entries: Sequence[Any]) -> None:
+        """Add entries to the timeline, as a scenario has them; raises ScenarioError."""
+        parsed = timeline_texts.parse(entries, self._state.timeline.names)
+        with self._state.change():
+            timeline_firing.add(self._state, parsed, self._clock.now())
+
+    def waiting_for_requests(self) -> tuple[EntryProgress, ...]:
+        """The entries of the timeline that wait for a request of Cloud Storage."""
+        return self._state.timeline.waiting_for_requests()
+
+    def see_request(
+        self,
+        verb: RequestVerb,
+        target: str,
+        caller: str,
+        *,
+        has_ended: bool = False,
+        skip: Collection[str] = (),
+    ) -> list[str]:
+        """Count a request for `bucket/name`; return the entries whose moment is in it."""
+        with self._state.change():
+            return timeline_firing.see_request(
+                self._state, verb, target, caller, has_ended=has_ended, skip=skip
+            )
+
+    def let_entry_come(self, name: str, request: int = 0) -> None:
+        """The moment of an entry has come, with the request of that number if it has one."""
+        with self._state.change():
+            timeline_firing.come(self._state, name, self._clock.now(), request)
 
     def require_enabled(self) -> None:
         """Raises CloudError while the project may not use Cloud TPU at all."""
@@ -158,6 +197,7 @@ class ScenarioMethods(ApiMethods):
         before = self._state.conditions.standing
         self._state.conditions.begin(self._clock.now())
         self._follow_scenario(before)
+        timeline_firing.begin(self._state, self._clock.now())
 
     def _follow_scenario(self, before: Sequence[ActiveFault]) -> None:
         now_s = self._clock.now()

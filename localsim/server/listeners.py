@@ -48,6 +48,7 @@ from localsim.services.rest import rest
 from localsim.services.storage import application as storage
 from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
+from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.request_log import RequestLog
@@ -139,12 +140,13 @@ def _applications(
     storage_guards = (*guards, storage_authorization(callers))
     authorize = other_api_authorization(callers, PROJECT)
     log = _request_log(parts, state, stack)
-    watch = None if log is None else RequestWatch(log, parts.slices.find_sender)
+    holds = RequestHolds(orchestrator, parts.slices.is_up)
+    watch = RequestWatch(log, holds, parts.slices.find_sender)
     return {
         "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
         "storage": storage.application(parts.objects, storage_guards, faults, receiver, watch),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
-        "control": control.application(build_controls(parts, log), state.token(), own),
+        "control": control.application(build_controls(parts, watch), state.token(), own),
     }
 
 
@@ -268,7 +270,7 @@ async def _open_package_proxy(parts: Components, stack: AsyncExitStack) -> None:
     way_out.open(await parts.hosts.vpc.listen(API_ADDRESS, proxy.PORT))
 
 
-def build_controls(parts: Components, log: RequestLog | None = None) -> ControlActions:
+def build_controls(parts: Components, watch: RequestWatch | None = None) -> ControlActions:
     """What the control port can do to these parts."""
     orchestrator, objects = parts.orchestrator, parts.objects
 
@@ -292,8 +294,8 @@ def build_controls(parts: Components, log: RequestLog | None = None) -> ControlA
         parts.project.samples.clear()
         objects.clear()
         objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
-        if log is not None:
-            log.clear()
+        if watch is not None:
+            watch.clear()
 
     def status() -> dict[str, Any]:
         counts = {**orchestrator.cloud.counts(), "objects": objects.count()}
@@ -310,6 +312,7 @@ def build_controls(parts: Components, log: RequestLog | None = None) -> ControlA
         status,
         orchestrator.run,
         orchestrator.require_possible,
+        orchestrator.until,
         orchestrator.settle,
-        None if log is None else log.rows,
+        None if watch is None or watch.log is None else watch.log.rows,
     )

@@ -170,6 +170,14 @@ class Slices:
             filter(None, (each.ssh_endpoint(address) for each in self._running.values())), None
         )
 
+    def is_up(self, sender: str) -> bool:
+        """Whether the worker `NODE/WORKER` runs and has a network."""
+        for running in self._running.values():
+            for worker, _ in running.alive:
+                if _sender(running, worker.index) == sender:
+                    return not (worker.fault.hangs or worker.fault.cut_off)
+        return False
+
     async def find_sender(self, peer: tuple[str, int], own: tuple[str, int]) -> str:
         """`NODE/WORKER` of the worker at the other end of a connection, `peer`; else nothing."""
         for running in self._running.values():

@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,13 +76,33 @@ class ControlApi:
             after = found[-1].number
         return tuple(found)
 
+    def timeline(self, after: int | None = None, wait_s: int = 0) -> list[Mapping[str, Any]]:
+        """The entries of the timeline, each before those that follow it.
+
+        `state` is `waiting`, `armed` or `done`, `fired_s` when it happened, `request` the number of
+        the request that it waited for, `problem` why it could not be carried out. With `after` it
+        returns when more than so many entries are done, or after `wait_s` seconds (at most 60).
+        """
+        query = "" if after is None else f"?after={after}&wait_s={wait_s}"
+        reply = self._send("GET", f"/timeline{query}", None, wait_s=wait_s)
+        return list(reply["timeline"])
+
+    def add_timeline(self, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Add entries to the timeline, as a scenario has them, and return all.
+
+        Raises UsageError when the simulator does not understand one.
+        """
+        return list(self._post("/timeline", {"entries": list(entries)})["timeline"])
+
     def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._send("POST", path, json.dumps(body).encode())
 
-    def _send(self, method: str, path: str, body: bytes | None) -> Mapping[str, Any]:
+    def _send(
+        self, method: str, path: str, body: bytes | None, *, wait_s: float = 0.0
+    ) -> Mapping[str, Any]:
         address = urlsplit(self.endpoint)
         connection = http.client.HTTPConnection(
-            address.hostname or "", address.port, timeout=REST_TIMEOUT_S
+            address.hostname or "", address.port, timeout=REST_TIMEOUT_S + wait_s
         )
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:

@@ -32,6 +32,8 @@ class Action(StrEnum):
     SUSPEND_REQUEST = "suspend request"
     REMOVE_REQUEST = "remove request"
     CHANGE_CAPACITY = "change capacity"
+    FIRE_ENTRY = "fire entry"
+    END_ENTRY = "end entry"
 
 
 class AgendaEntry(NamedTuple):

@@ -94,6 +94,17 @@ class ActiveScenario:
         """Add one fault; raises ScenarioError."""
         self._put(replace(self._now, standing=(*self.standing, *_active_faults([text]))))
 
+    def end_fault(self, text: str) -> bool:
+        """End the newest fault that means the same; False when there is none."""
+        fault = fault_texts.parse(text)
+        places = [place for place, each in enumerate(self.standing) if each.fault == fault]
+        if not places:
+            return False
+        standing = list(self.standing)
+        del standing[places[-1]]
+        self._put(replace(self._now, standing=tuple(standing)))
+        return True
+
     def clear_faults(self) -> None:
         """End every fault, those of the scenario too."""
         self._put(replace(self._now, standing=()))

@@ -201,13 +201,20 @@ _WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
 """First word -> what the rest of the subject, and what is behind the colon, mean."""
 
 
-def _time_s(text: str, argument: str) -> float:
+def time_s(argument: str, what: str = "a time") -> float:
+    """The seconds of a time such as `2s`, `500ms` or `5m`; raises ScenarioError."""
     match = _TIME.fullmatch(argument)
     if match is None:
+        raise ScenarioError(f"{_quoted(argument)} is not a time such as 2s, 500ms or 5m")
+    seconds = float(match["number"]) * _SECONDS[match["unit"]]
+    checks.seconds(what, seconds)
+    return seconds
+
+
+def _time_s(text: str, argument: str) -> float:
+    if _TIME.fullmatch(argument) is None:
         raise ScenarioError(f"fault: {_quoted(text)} needs a time such as 2s, 500ms or 5m")
-    time_s = float(match["number"]) * _SECONDS[match["unit"]]
-    checks.seconds("the time of a fault", time_s)
-    return time_s
+    return time_s(argument, "the time of a fault")
 
 
 def _count(text: str, kind: str, what: str) -> int:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self, get_type_hints
 
-from localsim.rules.scenario import fault_texts
+from localsim.rules.scenario import fault_texts, timeline_texts
 from localsim.rules.scenario import scenario_checks as checks
 from localsim.rules.scenario.distributions import Amount
 from localsim.rules.scenario.roles import EDITOR, ROLES
@@ -107,6 +107,8 @@ class Scenario:
     """Roles of the service account that programs on workers act as."""
     faults: Annotated[Sequence[str], checks.list_of(fault_texts.check)] = ()
     """Texts as `tpuctl local fault` takes them."""
+    timeline: Annotated[Sequence[Mapping[str, Any]], timeline_texts.check] = ()
+    """What happens when, as `timeline_texts` reads it."""
 
     def limit(self, zone: str, accelerator_type: str, at_s: float = 0.0) -> float:
         """How many slices of a type the zone has, `at_s` seconds after the scenario began."""

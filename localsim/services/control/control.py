@@ -14,12 +14,17 @@ from localsim.clock import MAX_ADVANCE_S
 from localsim.rules.cloud import Cloud
 from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.nodes.maintenance import MaintenanceAnnouncement
+from localsim.rules.scenario import timeline_texts
 from localsim.rules.scenario.fault_types import kind_of
+from localsim.rules.scenario.scenario_checks import ScenarioError
+from localsim.rules.scenario.timeline import EntryProgress
+from localsim.rules.scenario.timeline_types import EntryState
 from localsim.workers.isolation.interface import NotPossibleError
 
 MOST_BYTES = 64 * 1024
 MOST_REQUESTS = 10_000
 MOST_DIGITS = 15
+MOST_WAIT_S = 60
 _STATUS = {Code.NOT_FOUND: 404, Code.INVALID_ARGUMENT: 400, Code.UNAVAILABLE: 503}
 
 
@@ -37,6 +42,8 @@ class ControlActions:
     """Does something to the cloud, returns what it returned once that is on disk."""
     require_possible: Callable[[str], None]
     """Raises NotPossibleError for a fault that the workers of this simulator cannot suffer."""
+    until: Callable[[Callable[[Cloud], bool], float], Awaitable[None]]
+    """Returns when the condition is true, or real seconds have passed."""
     settle: Callable[[], Awaitable[None]]
     """Returns when the workers have followed."""
     requests: Callable[[int, int], list[dict[str, Any]]] | None = None
@@ -168,6 +175,42 @@ async def _quota(controls: ControlActions, _request: web.Request) -> dict[str, A
     return {"quotas": [asdict(each) for each in await controls.act(lambda cloud: cloud.quotas())]}
 
 
+async def _timeline(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    after = _number_parameter(request, "after")
+    if after is not None:
+        wait_s = min(_number_parameter(request, "wait_s") or 0, MOST_WAIT_S)
+        await controls.until(lambda cloud: _done(cloud) > after, wait_s)
+    entries = await controls.act(lambda cloud: cloud.timeline())
+    return {"timeline": [_entry(progress) for progress in entries]}
+
+
+async def _add_timeline(controls: ControlActions, request: web.Request) -> dict[str, Any]:
+    entries = (await _read_body(request, "entries")).get("entries")
+    if not isinstance(entries, list):
+        raise _BodyError("entries must be a list")
+    try:
+        await controls.act(lambda cloud: cloud.add_timeline(entries))
+    except ScenarioError as error:
+        raise _BodyError(str(error).removeprefix("scenario: ")) from None
+    return await _timeline(controls, request)
+
+
+def _done(cloud: Cloud) -> int:
+    return sum(progress.state is EntryState.DONE for progress in cloud.timeline())
+
+
+def _entry(progress: EntryProgress) -> dict[str, Any]:
+    (written,) = timeline_texts.as_written([progress.entry])
+    return {
+        **written,
+        "state": progress.state,
+        "count": progress.count,
+        "fired_s": progress.fired_s,
+        "request": progress.request,
+        "problem": progress.problem,
+    }
+
+
 def _requests(controls: ControlActions, request: web.Request) -> dict[str, Any]:
     if controls.requests is None:
         raise _BodyError("requests are not logged; start the simulator with --log-requests")
@@ -189,6 +232,8 @@ _ROUTES: tuple[tuple[str, str, _Handler], ...] = (
     ("POST", "/maintenance", _announce_maintenance),
     ("GET", "/quota", _quota),
     ("GET", "/requests", _requests),
+    ("GET", "/timeline", _timeline),
+    ("POST", "/timeline", _add_timeline),
 )
 """Verb, path, what answers with a JSON object."""
 

@@ -62,6 +62,8 @@ async def send_media(
     stored = body.stored
     asked = _requested_bytes(call.request.headers.get("Range"), stored.size_bytes)
     response = _response(stored, asked, describe(stored))
+    if call.request.method != "HEAD":
+        await call.trace.begin_download(len(asked or range(stored.size_bytes)))
     await response.prepare(call.request)
     if call.request.method != "HEAD":
         await _send(call, response, body, asked or range(stored.size_bytes))
@@ -148,6 +150,8 @@ async def _send_unpacked(
     }
     del headers["Content-Encoding"]
     response = web.StreamResponse(headers=headers)
+    if call.request.method != "HEAD":
+        await call.trace.begin_download(None)
     if call.request.version >= HttpVersion11:
         response.enable_chunked_encoding()
     else:

@@ -227,8 +227,12 @@ async def _finish(service: StorageService, call: StorageCall, upload_id: str) ->
         expected = Hashes(
             late.crc32c or early.crc32c, late.md5 or early.md5, wants_md5=late.wants_md5
         )
+        await call.trace.end_body()
         body = await seal_body(service, upload.body, expected)
-        return await service.commit(service.objects.publish, upload.new, body, upload_id=upload_id)
+        publish = service.objects.publish
+        stored = await service.commit(publish, upload.new, body, upload_id=upload_id)
+        call.trace.note_object(stored)
+        return stored
     except StorageError as error:
         if error.code < 500:  # noqa: PLR2004
             await service.commit(service.objects.uploads.cancel, upload_id)

@@ -80,6 +80,7 @@ async def _insert(
         new = described()
         body = await seal_body(service, incoming, new.expected)
         stored = await service.commit(service.objects.publish, new, body)
+        call.trace.note_object(stored)
     finally:
         incoming.discard()
     return upload_reply(call, stored)
@@ -183,5 +184,4 @@ async def seal_body(
 
 def upload_reply(call: StorageCall, stored: StoredObject) -> web.Response:
     """The reply to a finished upload."""
-    call.trace.note_object(stored)
     return object_reply(call, stored, {"X-Goog-Hash": hash_header(stored)})

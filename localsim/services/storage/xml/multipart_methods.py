@@ -58,7 +58,8 @@ async def put_part(service: StorageService, call: StorageCall) -> web.StreamResp
     parts.require(call.key, upload_id)
     if "x-goog-copy-source" in call.request.headers or "x-amz-copy-source" in call.request.headers:
         raise invalid("A part cannot be the copy of an object.")
-    await call.trace.begin_upload(call.key.name, total_bytes=None, upload_id=upload_id)
+    name = call.key.name
+    await call.trace.begin_upload(name, total_bytes=None, upload_id=upload_id, position=None)
     incoming = service.objects.bodies.receive()
     incoming.create()  # small as it may be, its file becomes one of the object's
     try:
@@ -127,6 +128,7 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
     _check_unconditional(call)
     call.trace.note_session(upload_id, call.key.name)
     claims = _claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, _malformed_document()))
+    await call.trace.end_body()
     stored = await service.commit(service.objects.parts.complete, call.key, upload_id, claims)
     call.trace.note_object(stored)
     tree: Tree = (

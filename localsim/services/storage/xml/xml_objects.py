@@ -146,6 +146,7 @@ async def _copy(
     """The same bytes under another name, and the same metadata unless the client brings its own."""
     service.buckets.get(call.bucket)
     check_object_name(call.key.name)
+    await call.trace.begin_copy()
     replaces = (
         extension_header(call.request.headers, "metadata-directive") or ""
     ).upper() == _REPLACE

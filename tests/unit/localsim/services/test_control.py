@@ -45,7 +45,7 @@ class Port:
             controls = ControlActions(
                 preempt=self.record, advance=self.record, now=clock.now, reset=self.record,
                 status=self.cloud.counts, act=self.act,
-                require_possible=self.require_possible, settle=self.settle,
+                require_possible=self.require_possible, until=self.until, settle=self.settle,
             )  # fmt: skip
             runner = web.AppRunner(application(controls, TOKEN, ()), access_log=None)
             await runner.setup()
@@ -65,6 +65,9 @@ class Port:
 
     async def settle(self):
         """Nothing follows."""
+
+    async def until(self, condition, wait_s):
+        self.done.append(("until", condition(self.cloud), wait_s))
 
     async def act(self, action):
         return action(self.cloud)
@@ -145,6 +148,26 @@ def test_maintenance_is_announced(port):
     assert port.send("POST", "/maintenance", {**asked, "zone": "moon"})[0] == 400
 
 
+def test_entries_are_added_to_the_timeline_and_shown(port):
+    kill = {"name": "kill", "when": "before 1st upload of b/*", "do": "preempt a", "then": [
+        {"when": "5s later", "do": "worker a/0: hangs", "for": "1m"}]}  # fmt: skip
+    status, shown = port.send("POST", "/timeline", {"entries": [kill]})
+    assert (status, shown) == port.send("GET", "/timeline?after=0&wait_s=9")
+    assert shown["timeline"] == [
+        {
+            "name": "kill", "when": "before 1st upload of b/*", "do": ["preempt a"], "for_s": None,
+            "parent": "", "state": "armed", "count": 0, "fired_s": None, "request": 0,
+            "problem": "",
+        },
+        {
+            "name": "entry-1", "when": "5s later", "do": ["worker a/0: hangs"], "for_s": 60.0,
+            "parent": "kill", "state": "waiting", "count": 0, "fired_s": None, "request": 0,
+            "problem": "",
+        },
+    ]  # fmt: skip
+    assert port.done == [("until", False, 9)]
+
+
 def test_quota_is_shown_with_its_holders(port):
     port.node_is_ready()
     rows = port.send("GET", "/quota")[1]["quotas"]
@@ -217,6 +240,10 @@ NESTED = b"[" * 60_000
             400,
             "can_reschedule must be true or false",
         ),
+        ("POST", "/timeline", {}, 400, "entries must be a list"),
+        ("POST", "/timeline", {"entries": [{"do": "nothing"}]}, 400, "entry 1: when is missing"),
+        ("GET", "/timeline?after=x", None, 400, "after must be a whole number, not 'x'"),
+        ("GET", "/requests", None, 400, "start the simulator with --log-requests"),
         ("GET", "/nothing", None, 404, "Not Found"),
         ("PUT", "/faults", {}, 405, "Method Not Allowed"),
     ],
