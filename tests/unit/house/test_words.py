@@ -7,7 +7,10 @@ import tpuctl
 from tpuctl.config import Context
 
 FORBIDDEN = ("localsim", "emulator", "simulat", "is_local", "endpoint is None")
-ALLOWED = ("cli/local/", "operations/local/", "operations/rehearse.py", "api/control.py")
+ALLOWED = (
+    *("cli/local/", "operations/local/", "api/control.py"),
+    *("cli/rehearse/", "models/rehearsal/", "operations/rehearse/"),
+)
 """What is about the local context alone."""
 PACKAGE = Path(tpuctl.__file__).parent
 FILES = [

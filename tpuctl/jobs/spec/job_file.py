@@ -11,12 +11,19 @@ from typing import Any
 
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.spec import file_predict, file_serve, job_file_schema, progress_patterns
+from tpuctl.jobs.spec import (
+    file_predict,
+    file_rehearse,
+    file_serve,
+    job_file_schema,
+    progress_patterns,
+)
 from tpuctl.jobs.spec.file_resources import read_resources
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.jobs.spec.scalars import shorten
 from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.job import Budget, Checkpoints, JobSpec, Ray, Restart, Teardown, Timeouts
+from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.search import Search, SearchOrder
 
 BUCKET = re.compile(r"\$BUCKET\b|\$\{BUCKET\}")
@@ -32,7 +39,21 @@ SYSTEM_DIRECTORIES = frozenset({
 
 def load(path: Path, *, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     """Read, check and complete a job file. Raises UsageError."""
+    return load_with_rehearsal(path, bucket=bucket, environ=environ)[0]
+
+
+def load_with_rehearsal(
+    path: Path, *, bucket: str, environ: Mapping[str, str]
+) -> tuple[JobSpec, RehearseSpec]:
+    """A job file as `load` reads it, and its section `rehearse`. Raises UsageError."""
     document = job_file_schema.read(job_file_schema.compose(path))
+    rehearse = file_rehearse.read_rehearse(
+        document, partial(_expand, bucket=bucket), partial(_resolve_path, path)
+    )
+    return _job_spec(document, path, bucket, environ), rehearse
+
+
+def _job_spec(document: Document, path: Path, bucket: str, environ: Mapping[str, str]) -> JobSpec:
     serve = _serve(document, bucket)
     setup, workdir = document.get("setup"), _workdir(document, path)
     spec = JobSpec(
