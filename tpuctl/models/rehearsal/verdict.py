@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuctl.models.rehearsal.moment import Moment
+from tpuctl.models.rehearsal.run_history import RunHistory
 
 
 class Judgement(StrEnum):
@@ -79,6 +80,8 @@ class Verdict:
     state_dir: str = ""
     """Where its state is kept; empty: it was deleted."""
     wall_s: float = 0.0
+    history: RunHistory | None = None
+    """What happened when; None: the run was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class ReferenceVerdict:
     prefix: str = ""
     """Where it saves: `gs://bucket/prefix`."""
     wall_s: float = 0.0
+    history: RunHistory | None = None
+    """What happened when in the first of them; None: it was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
