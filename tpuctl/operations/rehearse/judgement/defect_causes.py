@@ -27,16 +27,23 @@ class Explanation(NamedTuple):
     text: str
 
 
+class FailedRun(NamedTuple):
+    """A run and the names of the checks that failed."""
+
+    facts: RunFacts
+    checks: frozenset[str]
+
+
 def explain_failure(facts: RunFacts, checks: tuple[Check, ...]) -> Explanation | None:
     """The defect that explains the checks that failed; None: the evidence shows none.
 
     What the saves were when the program began again comes first, then how the workers began, then
     what became of the values: a later one can be the effect of an earlier one.
     """
-    failed = {check.name for check in checks if check.judgement == Judgement.FAIL}
+    failed = frozenset(check.name for check in checks if check.judgement == Judgement.FAIL)
     if failed & STATE_CHECKS and facts.resumptions:
         for rule in STATE_RULES:
-            if (explanation := rule(facts, failed)) is not None:
+            if (explanation := rule(FailedRun(facts, failed))) is not None:
                 return explanation
     if "notice" in failed:
         text = next(check.evidence for check in checks if check.name == "notice")
@@ -44,19 +51,20 @@ def explain_failure(facts: RunFacts, checks: tuple[Check, ...]) -> Explanation |
     return None
 
 
-def _early_marker(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _early_marker(failed: FailedRun) -> Explanation | None:
     """A save was marked complete and was not whole when the program began again."""
+    facts = failed.facts
     for resumed, save in _incomplete_saves(facts):
         if not save.has_marker or _was_whole(save):
             continue
-        cause = _early_marker_cause(facts, resumed, save)
+        cause = _early_marker_cause(facts)
         missing = ", ".join(save.missing)
         text = f"the save of {_step(save)} had its marker but not {missing}"
         return Explanation(cause, f"{text}, when attempt {resumed.attempt} began")
     return None
 
 
-def _early_marker_cause(facts: RunFacts, resumed: Resumption, save: SaveState) -> Cause:
+def _early_marker_cause(facts: RunFacts) -> Cause:
     """The order in the undisturbed run tells which, or whose upload was under way when it ended."""
     suspected = [found.cause for found in facts.reference.order if found.cause in EARLY_MARKERS]
     if suspected:
@@ -70,32 +78,34 @@ def _was_whole(save: SaveState) -> bool:
     return bool(save.deleted)
 
 
-def _suspected(*causes: Cause) -> Callable[[RunFacts, set[str]], Explanation | None]:
+def _suspected(*causes: Cause) -> Callable[[FailedRun], Explanation | None]:
     """A rule for what the order of requests in the undisturbed run has shown."""
 
-    def rule(facts: RunFacts, failed: set[str]) -> Explanation | None:
-        found = (finding for finding in facts.reference.order if finding.cause in causes)
+    def rule(failed: FailedRun) -> Explanation | None:
+        found = (finding for finding in failed.facts.reference.order if finding.cause in causes)
         return next((Explanation(finding.cause, finding.text) for finding in found), None)
 
     return rule
 
 
-def _torn_marker(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _torn_marker(failed: FailedRun) -> Explanation | None:
     """The marker had been written, but not as often as it is in a whole save."""
+    facts = failed.facts
     usual = max((len(save.marker_writes) for save in facts.reference.layout.saves), default=0)
     if usual < 2:
         return None
     for resumed in facts.resumptions:
         newest = resumed.saves[-1] if resumed.saves else None
         if newest is not None and newest.marker_writes % usual > 0:
-            found = _suspected(Cause.TORN_MARKER)(facts, failed)
+            found = _suspected(Cause.TORN_MARKER)(failed)
             text = f"only {newest.marker_writes % usual} of {usual} parts were there"
             return found and Explanation(found.cause, f"{found.text}; {text}")
     return None
 
 
-def _deleted_first(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _deleted_first(failed: FailedRun) -> Explanation | None:
     """No save was whole when the program began again, and one had been deleted."""
+    facts = failed.facts
     for resumed in facts.resumptions:
         deleted = [save for save in resumed.saves if save.deleted]
         if deleted and not any(save.is_whole for save in resumed.saves):
@@ -104,9 +114,10 @@ def _deleted_first(facts: RunFacts, failed: set[str]) -> Explanation | None:
     return None
 
 
-def _workers_disagree(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _workers_disagree(failed: FailedRun) -> Explanation | None:
     """Workers went on from different steps, or not all of them went on."""
-    if "workers" not in failed:
+    facts = failed.facts
+    if "workers" not in failed.checks:
         return None
     expected = len(facts.reference.log.workers(1))
     for resumed in facts.resumptions:
@@ -118,8 +129,9 @@ def _workers_disagree(facts: RunFacts, failed: set[str]) -> Explanation | None:
     return None
 
 
-def _incomplete_save(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _incomplete_save(failed: FailedRun) -> Explanation | None:
     """The program read a save that was not whole and had no marker."""
+    facts = failed.facts
     for resumed, save in _incomplete_saves(facts):
         is_read = save.step is not None and save.step in resumed.read_steps
         is_used = save.step is not None and resumed.resumed_from == save.step
@@ -129,8 +141,9 @@ def _incomplete_save(facts: RunFacts, failed: set[str]) -> Explanation | None:
     return None
 
 
-def _never_resumes(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _never_resumes(failed: FailedRun) -> Explanation | None:
     """It began from the first step although a save was whole, and read none."""
+    facts = failed.facts
     for resumed in facts.resumptions:
         if resumed.resumed_from is not None and resumed.resumed_from <= 0 and resumed.whole_steps:
             newest = max(resumed.whole_steps)
@@ -139,8 +152,9 @@ def _never_resumes(facts: RunFacts, failed: set[str]) -> Explanation | None:
     return None
 
 
-def _data_order(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _data_order(failed: FailedRun) -> Explanation | None:
     """After the resume it read the examples that the job begins with."""
+    facts = failed.facts
     expected = facts.reference.log.examples
     for resumed in facts.resumptions:
         for worker, first in resumed.first_steps:
@@ -163,26 +177,28 @@ def _first_examples(facts: RunFacts, worker: int) -> str | None:
     return steps[min(steps)] if steps else None
 
 
-def _wrong_from_second(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _wrong_from_second(failed: FailedRun) -> Explanation | None:
     """The first step after the resume is right and later ones are not: its update is wrong."""
+    facts = failed.facts
     for resumed, wrong in _wrong_after(facts):
         firsts = dict(resumed.first_steps)
         right = _is_compared(facts, resumed) and all(
             difference.step > firsts[difference.worker_id] for difference in wrong
         )
-        if right and "examples" not in failed:
+        if right and "examples" not in failed.checks:
             step = min(firsts.values())
             text = f"step {step}, the first after the resume, is right, and {_told(wrong[0])}"
             return Explanation(Cause.OPTIMIZER_NOT_SAVED, text)
     return None
 
 
-def _wrong_from_first(facts: RunFacts, failed: set[str]) -> Explanation | None:
+def _wrong_from_first(failed: FailedRun) -> Explanation | None:
     """The examples are right and the first step is not: something random entered it.
 
     A program that does not say which examples it reads may as well have read others.
     """
-    if not facts.reference.log.examples or "examples" in failed:
+    facts = failed.facts
+    if not facts.reference.log.examples or "examples" in failed.checks:
         return None
     for resumed, wrong in _wrong_after(facts):
         firsts = dict(resumed.first_steps)
@@ -233,7 +249,7 @@ def _told(difference: ValueDifference) -> str:
     return f"step {difference.step} of worker {difference.worker_id} has {value}"
 
 
-STATE_RULES: tuple[Callable[[RunFacts, set[str]], Explanation | None], ...] = (
+STATE_RULES: tuple[Callable[[FailedRun], Explanation | None], ...] = (
     _torn_marker,
     _early_marker,
     _deleted_first,

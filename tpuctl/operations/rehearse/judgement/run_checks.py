@@ -60,7 +60,6 @@ def _resumed_from(facts: RunFacts) -> Answer | None:
 
 
 def _lost_steps(facts: RunFacts) -> Answer | None:
-    """A save may be under way while the job is disturbed, so one save less is a warning."""
     worst = facts.worst
     if worst is None or worst.lost_steps is None or worst.resumed_from is None:
         return None
@@ -70,13 +69,16 @@ def _lost_steps(facts: RunFacts) -> Answer | None:
         return UNKNOWN, f"{lost}; the names of the saves do not tell how far apart they are"
     if worst.lost_steps <= interval + 1:
         return PASS, f"{lost}, saves are {interval} steps apart"
-    usable = sorted(worst.whole_steps)[-2:]
-    if usable and worst.resumed_from >= usable[-1] - 1:
-        return PASS, f"{lost}: the newest whole save was that of step {usable[-1]}"
-    if worst.lost_steps <= 2 * interval + 1:
+    return _lost_many(worst, interval, lost)
+
+
+def _lost_many(worst: Resumption, interval: int, lost: str) -> Answer:
+    """A save may be under way while the job is disturbed, so one save less is a warning."""
+    newest = max(worst.whole_steps, default=None)
+    if newest is not None and (worst.resumed_from or 0) >= newest - 1:
+        return PASS, f"{lost}: the newest whole save was that of step {newest}"
+    if (worst.lost_steps or 0) <= 2 * interval + 1:
         return WARN, f"{lost}, more than the {interval} steps between two saves"
-    if not usable and not facts.reference.layout.saves:
-        return UNKNOWN, f"{lost}; no save is known"
     return FAIL, f"{lost}, although saves are {interval} steps apart"
 
 

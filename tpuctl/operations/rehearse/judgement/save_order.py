@@ -1,6 +1,6 @@
 """What is wrong with the order in which a run writes and deletes the objects of its saves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tpuctl.models.rehearsal.verdict import Cause
@@ -76,7 +76,7 @@ def _early_marker(save: ObservedSave) -> OrderFinding | None:
     late = next((write for write in save.data if _is_later(write, marker.complete_s)), None)
     if late is None:
         return None
-    cause = next(cause for cause, holds in EARLY_MARKERS if holds(marker, late))
+    cause = _early_marker_cause(marker, late)
     text = f"{_shown(marker.name)} was complete before {_shown(late.name)}"
     return OrderFinding(cause, text)
 
@@ -85,13 +85,11 @@ def _is_later(write: ObjectWrite, marker_s: float) -> bool:
     return write.complete_s is not None and write.complete_s > marker_s
 
 
-EARLY_MARKERS: tuple[tuple[Cause, Callable[[ObjectWrite, ObjectWrite], bool]], ...] = (
-    (Cause.MARKER_BEFORE_OTHER_WORKERS, lambda marker, late: marker.caller != late.caller),
-    (Cause.MARKER_BEFORE_DATA, lambda marker, late: marker.number < late.number),
-    (Cause.NOT_DURABLE, lambda marker, late: True),
-)
-"""Which cause it is when a marker was complete before an object of the data; the first that holds:
-it is another worker's object, its upload began later, or its upload was under way."""
+def _early_marker_cause(marker: ObjectWrite, late: ObjectWrite) -> Cause:
+    """Another worker's object, or one whose upload began later, or one that was under way."""
+    if marker.caller != late.caller:
+        return Cause.MARKER_BEFORE_OTHER_WORKERS
+    return Cause.MARKER_BEFORE_DATA if marker.number < late.number else Cause.NOT_DURABLE
 
 
 def _moment_without_save(
