@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tpuctl.models.rehearsal.verdict import Cause, Check, Judgement
-from tpuctl.operations.rehearse.judgement.deterministic_values import ValueDifference
-from tpuctl.operations.rehearse.judgement.object_events import object_writes
-from tpuctl.operations.rehearse.judgement.resumptions import Resumption, SaveState
-from tpuctl.operations.rehearse.judgement.run_facts import RunFacts
+from tpuctl.operations.rehearse.judgement.observation.deterministic_values import ValueDifference
+from tpuctl.operations.rehearse.judgement.observation.object_events import object_writes
+from tpuctl.operations.rehearse.judgement.observation.resumptions import Resumption, SaveState
+from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts
 
 STATE_CHECKS = frozenset(
     {"came-back", "resumed-from", "lost-steps", "workers", "values", "steps-once", "examples"}

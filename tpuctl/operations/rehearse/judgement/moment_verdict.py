@@ -7,8 +7,8 @@ from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Check, Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.defect_causes import explain_failure
+from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts, run_facts
 from tpuctl.operations.rehearse.judgement.run_checks import check_run
-from tpuctl.operations.rehearse.judgement.run_facts import RunFacts, run_facts
 
 SEVERITY = (Judgement.PASS, Judgement.WARN, Judgement.FAIL)
 HOUR_S = 3600.0

@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 from tpuctl.models.job import Attempt
-from tpuctl.operations.rehearse.judgement.object_events import object_writes
-from tpuctl.operations.rehearse.judgement.run_facts import RunFacts
+from tpuctl.operations.rehearse.judgement.observation.object_events import object_writes
+from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts
 
 FEW_STEPS = 5
 """A program that looks for SIGTERM between steps may be this many further when it ends."""

@@ -5,11 +5,14 @@ from collections.abc import Callable, Sequence
 from tpuctl.models.job import AttemptOutcome, JobState
 from tpuctl.models.rehearsal.moment import Disturbance
 from tpuctl.models.rehearsal.verdict import Check, Judgement
-from tpuctl.operations.rehearse.judgement.deterministic_values import ValueDifference, is_rounding
-from tpuctl.operations.rehearse.judgement.logged_steps import numbers_of
 from tpuctl.operations.rehearse.judgement.notice_response import NoticeResponse, notice_response
-from tpuctl.operations.rehearse.judgement.resumptions import Resumption
-from tpuctl.operations.rehearse.judgement.run_facts import RunFacts
+from tpuctl.operations.rehearse.judgement.observation.deterministic_values import (
+    ValueDifference,
+    is_rounding,
+)
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import numbers_of
+from tpuctl.operations.rehearse.judgement.observation.resumptions import Resumption
+from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts
 
 PASS, WARN, FAIL, UNKNOWN = Judgement.PASS, Judgement.WARN, Judgement.FAIL, Judgement.UNKNOWN
 OUT_OF_TIME = 41

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from tpuctl.models.job import Attempt
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.request_log import StorageRequest
-from tpuctl.operations.rehearse.judgement.logged_steps import StepLog
-from tpuctl.operations.rehearse.judgement.object_events import (
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import StepLog
+from tpuctl.operations.rehearse.judgement.observation.object_events import (
     ObjectAccess,
     object_deletions,
     object_reads,
     object_writes,
 )
-from tpuctl.operations.rehearse.judgement.observed_saves import (
+from tpuctl.operations.rehearse.judgement.observation.observed_saves import (
     ObservedSave,
     SaveLayout,
     object_counts,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tpuctl.models.rehearsal.verdict import Cause
-from tpuctl.operations.rehearse.judgement.object_events import ObjectAccess, ObjectWrite
-from tpuctl.operations.rehearse.judgement.observed_saves import ObservedSave
+from tpuctl.operations.rehearse.judgement.observation.object_events import ObjectAccess, ObjectWrite
+from tpuctl.operations.rehearse.judgement.observation.observed_saves import ObservedSave
 
 
 class OrderFinding(NamedTuple):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tpuctl.operations.rehearse.judgement.object_events import ObjectWrite
+from tpuctl.operations.rehearse.judgement.observation.object_events import ObjectWrite
 
 TOKEN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

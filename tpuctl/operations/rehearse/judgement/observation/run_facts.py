@@ -6,24 +6,27 @@ from dataclasses import dataclass
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
-from tpuctl.operations.rehearse.judgement.deterministic_values import (
+from tpuctl.operations.rehearse.judgement.observation.deterministic_values import (
     ReferenceValues,
     ValueDifference,
     differing_values,
     reference_values,
 )
-from tpuctl.operations.rehearse.judgement.logged_steps import StepLog, logged_steps
-from tpuctl.operations.rehearse.judgement.object_events import object_deletions
-from tpuctl.operations.rehearse.judgement.observed_saves import (
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import StepLog, logged_steps
+from tpuctl.operations.rehearse.judgement.observation.object_events import object_deletions
+from tpuctl.operations.rehearse.judgement.observation.observed_saves import (
     SaveLayout,
     checkpoint_prefix,
     save_layout,
 )
-from tpuctl.operations.rehearse.judgement.resumptions import (
+from tpuctl.operations.rehearse.judgement.observation.resumptions import (
     Resumption,
     resumptions,
 )
-from tpuctl.operations.rehearse.judgement.save_order import OrderFinding, find_order_defects
+from tpuctl.operations.rehearse.judgement.observation.save_order import (
+    OrderFinding,
+    find_order_defects,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class ReferenceFacts:
     """Every undisturbed run tells the same steps of the same workers."""
     examples_agree: bool
     """Every undisturbed run reads the same examples in the same steps."""
+
+    @property
+    def prefix_url(self) -> str:
+        """Where the job saves, as a `gs://` URL; empty: not known."""
+        return f"gs://{self.layout.prefix}".rstrip("/") if self.layout.prefix else ""
 
     @property
     def last_step(self) -> int | None:

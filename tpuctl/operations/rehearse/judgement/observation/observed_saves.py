@@ -8,9 +8,12 @@ from statistics import median_low
 
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.request_log import StorageRequest
-from tpuctl.operations.rehearse.judgement.object_events import ObjectWrite, object_writes
-from tpuctl.operations.rehearse.judgement.object_names import name_parts, step_positions
-from tpuctl.operations.rehearse.judgement.save_markers import NO_MARKER, marker_rank
+from tpuctl.operations.rehearse.judgement.observation.object_events import (
+    ObjectWrite,
+    object_writes,
+)
+from tpuctl.operations.rehearse.judgement.observation.object_names import name_parts, step_positions
+from tpuctl.operations.rehearse.judgement.observation.save_markers import NO_MARKER, marker_rank
 
 MARKER_BYTES = 4096
 """An object that no name marks is taken for a marker up to this size."""

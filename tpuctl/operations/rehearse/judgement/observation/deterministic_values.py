@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tpuctl.operations.rehearse.judgement.logged_steps import LoggedStep, StepLog, is_count
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import (
+    LoggedStep,
+    StepLog,
+    is_count,
+)
 
 Place = tuple[int, int]
 """(worker, step)"""
