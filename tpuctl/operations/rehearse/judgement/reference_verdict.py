@@ -45,7 +45,7 @@ class Limits(NamedTuple):
 UNLIMITED = Limits()
 
 
-class ReferenceAnswer(NamedTuple):
+class ReferenceFinding(NamedTuple):
     """An answer, its evidence and, where it says one, the defect."""
 
     judgement: Judgement
@@ -80,24 +80,24 @@ def judge_reference(
 SEVERITY = (PASS, UNKNOWN, WARN, FAIL)
 
 
-def _ends(facts: ReferenceFacts) -> ReferenceAnswer:
+def _ends(facts: ReferenceFacts) -> ReferenceFinding:
     run = facts.runs[0]
     if run.job is None:
-        return ReferenceAnswer(
+        return ReferenceFinding(
             FAIL, f"the job was not accepted: {run.error or 'no reason is known'}"
         )
     if run.job.state == JobState.SUCCEEDED:
-        return ReferenceAnswer(PASS, "the job succeeds when nothing disturbs it")
+        return ReferenceFinding(PASS, "the job succeeds when nothing disturbs it")
     if run.exit_code == OUT_OF_TIME:
         steps = facts.last_step or 0
-        return ReferenceAnswer(
+        return ReferenceFinding(
             FAIL, f"the job is too slow: it made {steps} steps in the time of a run"
         )
     for pattern, text in FAILURES:
         line = next((line.text for line in run.lines if pattern.search(line.text)), None)
         if line is not None:
-            return ReferenceAnswer(FAIL, f"{text}: {line.strip()[:200]}")
-    return ReferenceAnswer(
+            return ReferenceFinding(FAIL, f"{text}: {line.strip()[:200]}")
+    return ReferenceFinding(
         FAIL, f"the job is {run.job.state} although nothing disturbs it: {run.job.why}"
     )
 
@@ -109,28 +109,28 @@ FAILURES = (
 """What a line of a failed run says, and the words for it."""
 
 
-def _tells_steps(facts: ReferenceFacts) -> ReferenceAnswer:
+def _tells_steps(facts: ReferenceFacts) -> ReferenceFinding:
     if facts.log.steps:
         workers = len({step.worker_id for step in facts.log.steps})
-        return ReferenceAnswer(PASS, f"{workers} workers tell steps up to {facts.last_step}")
-    return Answer(
+        return ReferenceFinding(PASS, f"{workers} workers tell steps up to {facts.last_step}")
+    return ReferenceFinding(
         FAIL,
         "the program prints no steps that are understood:"
         " print `step=N loss=...`, or set `progress` in the job file",
     )
 
 
-def _saves(facts: ReferenceFacts) -> ReferenceAnswer:
+def _saves(facts: ReferenceFacts) -> ReferenceFinding:
     saves, prefix = facts.layout.saves, facts.prefix_url
     if not saves:
         return _no_saves(facts, prefix)
     last = facts.last_step
     if len(saves) == 1 and last is not None and _is_at_end(facts):
         text = f"it saves only at its end, in {last} steps: a preemption costs all of them"
-        return ReferenceAnswer(FAIL, text, Cause.SAVES_ONLY_AT_END)
+        return ReferenceFinding(FAIL, text, Cause.SAVES_ONLY_AT_END)
     interval = facts.interval_steps
     every = f", every {interval} steps" if interval else ""
-    return ReferenceAnswer(PASS, f"{len(saves)} saves below {prefix}{every}")
+    return ReferenceFinding(PASS, f"{len(saves)} saves below {prefix}{every}")
 
 
 def _is_at_end(facts: ReferenceFacts) -> bool:
@@ -142,80 +142,80 @@ def _is_at_end(facts: ReferenceFacts) -> bool:
     return min(write.began_s for write in save.writes) >= last_s
 
 
-def _no_saves(facts: ReferenceFacts, prefix: str) -> ReferenceAnswer:
+def _no_saves(facts: ReferenceFacts, prefix: str) -> ReferenceFinding:
     lines = (line.text for line in facts.runs[0].lines)
     found = next((match for text in lines if (match := LOCAL_SAVE.search(text))), None)
     if found is not None:
         path = found.group(found.lastindex or 0)
         text = f"it saves at {path} of the worker, whose disk is lost with it"
-        return ReferenceAnswer(FAIL, text, Cause.SAVES_ON_WORKER_DISK)
+        return ReferenceFinding(FAIL, text, Cause.SAVES_ON_WORKER_DISK)
     where = f"below {prefix}" if prefix else "to any bucket"
-    return ReferenceAnswer(FAIL, f"it never writes an object {where}", Cause.NEVER_SAVES)
+    return ReferenceFinding(FAIL, f"it never writes an object {where}", Cause.NEVER_SAVES)
 
 
-def _deterministic(facts: ReferenceFacts) -> ReferenceAnswer | None:
+def _deterministic(facts: ReferenceFacts) -> ReferenceFinding | None:
     if not facts.log.steps or len(facts.runs) < 2:
         return None
     values = facts.values
     unstable = [name for name in values.unstable if name in LOSSES]
     if unstable:
         text = f"{', '.join(unstable)} differs between two undisturbed runs: fix the seed"
-        return ReferenceAnswer(WARN, f"{text}, or give a tolerance", Cause.NOT_DETERMINISTIC)
+        return ReferenceFinding(WARN, f"{text}, or give a tolerance", Cause.NOT_DETERMINISTIC)
     if not values.metrics:
-        return ReferenceAnswer(UNKNOWN, "no metric has the same values in two undisturbed runs")
-    return ReferenceAnswer(PASS, f"the same in two runs: {', '.join(values.metrics)}")
+        return ReferenceFinding(UNKNOWN, "no metric has the same values in two undisturbed runs")
+    return ReferenceFinding(PASS, f"the same in two runs: {', '.join(values.metrics)}")
 
 
 LOSSES = ("loss", "train_loss", "val_loss", "eval_loss", "accuracy", "grad_norm", "lr")
 """Metrics that a training computes; others, such as times, need not be the same."""
 
 
-def _order(facts: ReferenceFacts) -> ReferenceAnswer | None:
+def _order(facts: ReferenceFacts) -> ReferenceFinding | None:
     if not facts.layout.saves:
         return None
     if not facts.order:
-        return ReferenceAnswer(PASS, "no save is marked complete before its objects are there")
-    return ReferenceAnswer(
+        return ReferenceFinding(PASS, "no save is marked complete before its objects are there")
+    return ReferenceFinding(
         WARN, "; ".join(found.text for found in facts.order), facts.order[0].cause
     )
 
 
-def _inside_prefix(facts: ReferenceFacts) -> ReferenceAnswer | None:
+def _inside_prefix(facts: ReferenceFacts) -> ReferenceFinding | None:
     prefix = facts.layout.prefix
     if not prefix:
         return None
     names = {write.name for write in object_writes(facts.runs[0].requests)}
     outside = sorted(name for name in names if not name.startswith(prefix))
     if not outside:
-        return ReferenceAnswer(PASS, f"every object that it writes is below {facts.prefix_url}")
+        return ReferenceFinding(PASS, f"every object that it writes is below {facts.prefix_url}")
     text = f"{len(outside)} objects are written outside of {facts.prefix_url}"
-    return ReferenceAnswer(WARN, f"{text}, such as gs://{outside[0]}")
+    return ReferenceFinding(WARN, f"{text}, such as gs://{outside[0]}")
 
 
-def _memory(facts: ReferenceFacts, limits: Limits) -> ReferenceAnswer | None:
+def _memory(facts: ReferenceFacts, limits: Limits) -> ReferenceFinding | None:
     peak = max(run.peak_rss_bytes for run in facts.runs)
     if not peak or limits.memory_bytes is None:
         return None
     text = f"a run uses {_gib(peak)} GiB of memory, and there are {_gib(limits.memory_bytes)} GiB"
-    return ReferenceAnswer(FAIL if peak > limits.memory_bytes else PASS, text)
+    return ReferenceFinding(FAIL if peak > limits.memory_bytes else PASS, text)
 
 
-def _time(facts: ReferenceFacts, limits: Limits) -> ReferenceAnswer | None:
+def _time(facts: ReferenceFacts, limits: Limits) -> ReferenceFinding | None:
     if limits.time_s is None:
         return None
     wall_s = facts.runs[0].ended_s - facts.runs[0].began_s
     all_s = wall_s * limits.moments / max(limits.side_by_side, 1)
     text = f"{limits.moments} runs of {wall_s:.0f} s take about {all_s:.0f} s"
     if wall_s > limits.time_s:
-        return ReferenceAnswer(FAIL, f"the job is too slow: one run takes {wall_s:.0f} s")
-    return ReferenceAnswer(WARN if all_s > limits.time_s else PASS, text)
+        return ReferenceFinding(FAIL, f"the job is too slow: one run takes {wall_s:.0f} s")
+    return ReferenceFinding(WARN if all_s > limits.time_s else PASS, text)
 
 
 def _gib(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f}"
 
 
-QUESTIONS: tuple[tuple[str, Callable[[ReferenceFacts], ReferenceAnswer | None]], ...] = (
+QUESTIONS: tuple[tuple[str, Callable[[ReferenceFacts], ReferenceFinding | None]], ...] = (
     ("ends", _ends),
     ("steps", _tells_steps),
     ("saves", _saves),
@@ -225,7 +225,7 @@ QUESTIONS: tuple[tuple[str, Callable[[ReferenceFacts], ReferenceAnswer | None]],
 )
 """Name of a check, public -> what answers it; None: the question does not arise."""
 LIMIT_QUESTIONS: tuple[
-    tuple[str, Callable[[ReferenceFacts, Limits], ReferenceAnswer | None]], ...
+    tuple[str, Callable[[ReferenceFacts, Limits], ReferenceFinding | None]], ...
 ] = (
     ("memory", _memory),
     ("time", _time),

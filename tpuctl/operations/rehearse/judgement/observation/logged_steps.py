@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tpuctl.agent.job.logs.progress_pattern import LINE_CHARACTERS
-from tpuctl.agent.job.logs.step_progress import is_step
 from tpuctl.jobs.spec.progress_patterns import expression_of
 from tpuctl.models.job_log import LogLine
 
+LINE_CHARACTERS = 4096
+"""No more of a line is searched, as the agent does."""
 STEP_COUNT_METRIC = "steps"
 """Tells the last step of all; it is no value of a step."""
 
@@ -150,6 +150,11 @@ def _identities(
 ) -> Mapping[tuple[int, int, int], str]:
     """Values of a metric `examples` that say which examples were read; not counts of them."""
     return {} if all(is_count(text) for text in told.values()) else told
+
+
+def is_step(text: str) -> bool:
+    """Whether a text is a step number, as the agent reads it: 1 to 15 digits."""
+    return re.fullmatch(r"[0-9]{1,15}", text) is not None
 
 
 def is_count(text: str) -> bool:
