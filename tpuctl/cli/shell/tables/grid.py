@@ -17,6 +17,9 @@ STATE_STYLES = {
     **dict.fromkeys(("PREEMPTED", "SUSPENDED", "FAILED", "TERMINATED", "CORRUPT", "LOST"), RED),
     **dict.fromkeys(("CREATING", "PROVISIONING", "WAITING", "PREPARING", "RECOVERING"), YELLOW),
     **dict.fromkeys(("UNSEALED", "UNVERIFIED", "PARTIAL"), YELLOW),
+    "PASS": GREEN,
+    "FAIL": RED,
+    **dict.fromkeys(("WARN", "UNKNOWN", "SKIPPED"), YELLOW),
 }
 
 

@@ -1,0 +1,126 @@
+"""What a rehearsal concludes, in words: shared by the terminal, the page and the other reports."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tpuctl.byte_size import count_text
+from tpuctl.models.rehearsal.verdict import (
+    Check,
+    Judgement,
+    ReferenceVerdict,
+    RehearsalReport,
+    Verdict,
+)
+
+SKIPPED = "skipped"
+SKIPPED_WHY = "it was not run: the time was over, or the job has no such moment"
+GOOD = frozenset({Judgement.PASS, Judgement.WARN})
+NOTABLE = (Judgement.FAIL, Judgement.UNKNOWN, Judgement.WARN)
+"""The judgements that are explained, in the order of what matters most."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentCounts:
+    """How many moments of a rehearsal ended in which way."""
+
+    survived: int
+    failed: int
+    unknown: int
+    skipped: int
+
+    @property
+    def total(self) -> int:
+        """All moments that were planned."""
+        return self.survived + self.failed + self.unknown + self.skipped
+
+
+def count_moments(report: RehearsalReport) -> MomentCounts:
+    """The moments of a report, by their end."""
+    counts = Counter(verdict.judgement for verdict in report.verdicts)
+    survived = sum(counts[judgement] for judgement in GOOD)
+    failed, unknown = counts[Judgement.FAIL], counts[Judgement.UNKNOWN]
+    return MomentCounts(survived, failed, unknown, len(report.skipped))
+
+
+def summary_text(report: RehearsalReport) -> str:
+    """`survives 38 of 40 moments; 1 fails, 1 is unknown`, or why there is no moment."""
+    counts = count_moments(report)
+    if counts.total == 0:
+        return _without_moments(report.reference)
+    others = (
+        (counts.failed, "fails", "fail"),
+        (counts.unknown, "is unknown", "are unknown"),
+        (counts.skipped, "was not run", "were not run"),
+    )
+    rest = [f"{number} {one if number == 1 else many}" for number, one, many in others if number]
+    survived = f"survives {counts.survived} of {count_text(counts.total, 'moment')}"
+    return "; ".join([survived, ", ".join(rest)]) if rest else survived
+
+
+def _without_moments(reference: ReferenceVerdict) -> str:
+    if reference.judgement in GOOD:
+        return "no moment was tried"
+    return f"no moment was tried: {why_text(reference)}"
+
+
+def why_text(verdict: Verdict | ReferenceVerdict) -> str:
+    """The cause of a failure or the evidence of what is worth to know; empty: all is right."""
+    if verdict.explanation or verdict.cause:
+        return ": ".join(filter(None, (verdict.cause, verdict.explanation)))
+    notable = notable_checks(verdict)
+    if not notable or verdict.judgement == Judgement.PASS:
+        return ""
+    return check_text(notable[0])
+
+
+def notable_checks(verdict: Verdict | ReferenceVerdict) -> list[Check]:
+    """The checks that did not just pass; those that decide the verdict come first."""
+
+    def order(check: Check) -> tuple[bool, int]:
+        return check.judgement != verdict.judgement, NOTABLE.index(check.judgement)
+
+    return sorted((check for check in verdict.checks if check.judgement in NOTABLE), key=order)
+
+
+def check_text(check: Check) -> str:
+    """`values: the loss of step 41 is 0.31, and 0.29 in the reference`."""
+    return f"{check.name}: {check.evidence}"
+
+
+def outcome_text(verdict: Verdict) -> str:
+    """What became of the job at a moment, on one line."""
+    why = why_text(verdict)
+    if verdict.judgement not in GOOD and why:
+        return why
+    return ", ".join(filter(None, [*_figures(verdict), why]))
+
+
+def _figures(verdict: Verdict) -> Iterable[str]:
+    if verdict.resumed_from is not None:
+        step = verdict.resumed_from
+        yield f"resumed from step {step}" if step else "resumed from the beginning"
+    if verdict.lost_steps is not None:
+        yield f"{count_text(verdict.lost_steps, 'step')} lost"
+    if verdict.recovery_s is not None:
+        yield f"recovered in {seconds_text(verdict.recovery_s)}"
+
+
+def reference_text(reference: ReferenceVerdict) -> str:
+    """What the undisturbed runs show, on one line."""
+    shown = [count_text(reference.steps, "step"), count_text(reference.saves, "save")]
+    if reference.save_interval_steps:
+        shown.append(f"one every {count_text(reference.save_interval_steps, 'step')}")
+    text = ", ".join(shown) + (f", below {reference.prefix}" if reference.prefix else "")
+    why = why_text(reference)
+    return f"{why} ({text})" if why else text
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration as `0.8 s`, `45 s`, `5 m 12 s` or `2 h 05 m`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02} m"
