@@ -1,7 +1,7 @@
 """What a rehearsal concludes, in words: shared by the terminal, the page and the other reports."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tpuctl.byte_size import count_text
@@ -16,8 +16,6 @@ from tpuctl.models.rehearsal.verdict import (
 SKIPPED = "skipped"
 SKIPPED_WHY = "it was not run: the time was over, or the job has no such moment"
 GOOD = frozenset({Judgement.PASS, Judgement.WARN})
-NOTABLE = (Judgement.FAIL, Judgement.UNKNOWN, Judgement.WARN)
-"""The judgements that are explained, in the order of what matters most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +63,17 @@ def _without_moments(reference: ReferenceVerdict) -> str:
 
 
 def why_text(verdict: Verdict | ReferenceVerdict) -> str:
-    """The cause of a failure or the evidence of what is worth to know; empty: all is right."""
-    if verdict.explanation or verdict.cause:
-        return ": ".join(filter(None, (verdict.cause, verdict.explanation)))
-    notable = notable_checks(verdict)
-    if not notable or verdict.judgement == Judgement.PASS:
-        return ""
-    return check_text(notable[0])
+    """The cause of a failure, or else the first evidence for the verdict; empty: it passed."""
+    return next((text for _, text in evidence(verdict)), "")
 
 
-def notable_checks(verdict: Verdict | ReferenceVerdict) -> list[Check]:
-    """The checks that did not just pass; those that decide the verdict come first."""
-
-    def order(check: Check) -> tuple[bool, int]:
-        return check.judgement != verdict.judgement, NOTABLE.index(check.judgement)
-
-    return sorted((check for check in verdict.checks if check.judgement in NOTABLE), key=order)
+def evidence(verdict: Verdict | ReferenceVerdict) -> Iterator[tuple[str, str]]:
+    """Why a verdict is not just `pass`: the cause, and each check that decides it, with labels."""
+    if verdict.cause or verdict.explanation:
+        yield "cause", ": ".join(filter(None, (verdict.cause, verdict.explanation)))
+    for check in verdict.checks:
+        if check.judgement == verdict.judgement != Judgement.PASS:
+            yield check.judgement, check_text(check)
 
 
 def check_text(check: Check) -> str:

@@ -1,6 +1,5 @@
 """The result of a rehearsal: a table of its moments, and what explains each failure."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -8,8 +7,7 @@ from tpuctl.cli.rehearse.verdict_texts import (
     GOOD,
     SKIPPED,
     SKIPPED_WHY,
-    check_text,
-    notable_checks,
+    evidence,
     reference_text,
     seconds_text,
     summary_text,
@@ -100,7 +98,8 @@ def _print_words(output: Output, report: RehearsalReport) -> None:
     for verdict in report.verdicts:
         if verdict.judgement not in GOOD:
             _print_view(words, _failure_view(verdict), verdict.replay)
-    words.note(f"\n{report.job} {summary_text(report)} ({seconds_text(report.wall_s)})")
+    words.note("")
+    words.note(f"{report.job} {summary_text(report)} ({seconds_text(report.wall_s)})")
 
 
 def _print_view(output: Output, view: DetailView, replay: str) -> None:
@@ -112,23 +111,12 @@ def _print_view(output: Output, view: DetailView, replay: str) -> None:
 
 def _reference_view(reference: ReferenceVerdict) -> DetailView:
     fields = [("runs", reference_text(replace(reference, explanation="", cause=None, checks=())))]
-    return DetailView(
-        "reference", reference.judgement.upper(), [*fields, *_evidence(reference)], ()
-    )
+    return DetailView("reference", reference.judgement.upper(), [*fields, *evidence(reference)], ())
 
 
 def _failure_view(verdict: Verdict) -> DetailView:
     moment = verdict.moment
     about = [("moment", moment.title), ("place", moment.place)]
     kept = [("kept", verdict.state_dir)]
-    fields = [pair for pair in (*about, *_evidence(verdict), *kept) if pair[1]]
+    fields = [pair for pair in (*about, *evidence(verdict), *kept) if pair[1]]
     return DetailView(moment.name, verdict.judgement.upper(), fields, ())
-
-
-def _evidence(verdict: Verdict | ReferenceVerdict) -> Iterator[tuple[str, str]]:
-    """The cause, and each check that decides the verdict."""
-    if verdict.cause or verdict.explanation:
-        yield "cause", ": ".join(filter(None, (verdict.cause, verdict.explanation)))
-    for check in notable_checks(verdict):
-        if check.judgement == verdict.judgement:
-            yield check.judgement, check_text(check)
