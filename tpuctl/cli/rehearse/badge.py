@@ -31,7 +31,7 @@ def badge_color(report: RehearsalReport) -> str:
 
 
 def badge_svg(report: RehearsalReport) -> str:
-    """The badge, which names no font file and no other address."""
+    """The badge, which loads nothing from elsewhere."""
     value = badge_value(report)
     left, right = text_width(LABEL) + 2 * PADDING, text_width(value) + 2 * PADDING
     width = left + right

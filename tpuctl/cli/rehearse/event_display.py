@@ -1,9 +1,10 @@
 """A rehearsal as it goes: one live table on a terminal, a line for each event elsewhere."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from tpuctl.byte_size import count_text
+from tpuctl.cli.rehearse.report_files import ReportFiles, require_folders, write_files
 from tpuctl.cli.rehearse.run_board import RunBoard, show_board
 from tpuctl.cli.rehearse.verdict_texts import outcome_text, reference_text, seconds_text
 from tpuctl.cli.rehearse.verdict_view import print_report
@@ -19,29 +20,53 @@ from tpuctl.operations.rehearse.events import (
     RunStarted,
 )
 
+NO_FILES = ReportFiles()
 
-def render_events(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport | None:
-    """Show a rehearsal until its end and print its result; returns the report.
 
-    None: the events ended without one.
+def render_events(
+    runtime: Runtime, events: Iterable[RehearsalEvent], files: ReportFiles = NO_FILES
+) -> RehearsalReport | None:
+    """Show a rehearsal until its end, print its result and write `files`; returns the report.
+
+    None: the events ended without one. Raises LocalIOError for a file that cannot be written: for
+    one without a directory at once, for any other one after the result is printed.
     """
-    report = None
-    is_live = runtime.err.isatty() and not runtime.shared.quiet
-    with ExitStack() as stack:
-        if is_live:
-            stack.enter_context(show_board(runtime, board := RunBoard(runtime.now)))
-        lines = EventLines()
-        for event in events:
-            if is_live:
-                board.note(event)
-            else:
-                for line in lines.of(event):
-                    runtime.output.note(line)
-            if isinstance(event, RehearsalEnded):
-                report = event.report
+    require_folders(files)
+    began_s = runtime.now()
+    report = show_events(runtime, events)
     if report is not None:
         print_report(runtime.output, report)
+        for path in write_files(files, report, began_s=began_s):
+            runtime.output.note(f"wrote {path}")
     return report
+
+
+def show_events(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport | None:
+    """Show the events of a rehearsal as they come; returns the report of the last one."""
+    report = None
+    with _event_sink(runtime) as note:
+        for event in events:
+            note(event)
+            if isinstance(event, RehearsalEnded):
+                report = event.report
+    return report
+
+
+@contextmanager
+def _event_sink(runtime: Runtime) -> Iterator[Callable[[RehearsalEvent], None]]:
+    """What shows an event: a table that is there during the block, or lines."""
+    if runtime.err.isatty() and not runtime.shared.quiet:
+        board = RunBoard(runtime.now)
+        with show_board(runtime, board):
+            yield board.note
+        return
+    lines = EventLines()
+
+    def note(event: RehearsalEvent) -> None:
+        for line in lines.of(event):
+            runtime.output.note(line)
+
+    yield note
 
 
 class EventLines:

@@ -47,7 +47,7 @@ KINDS = {
 
 def html_text(report: RehearsalReport, *, began_s: float) -> str:
     """The page; `began_s` is when the rehearsal began, in seconds since 1970."""
-    title = f"{report.job} {summary_text(report)}"
+    title = summary_text(report)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -146,10 +146,12 @@ def _skipped_row(name: str, heads: tuple[str, ...]) -> Html:
 
 
 def _row(heads: tuple[str, ...], cells: Iterable[Child]) -> Html:
-    shown = zip(heads, cells, strict=True)
     return tag(
         "tr",
-        [tag("td", "-" if cell in (None, "") else cell, data_label=head) for head, cell in shown],
+        [
+            tag("td", cell or "-", data_label=head, class_=not cell and "none")
+            for head, cell in zip(heads, cells, strict=True)
+        ],
     )
 
 
@@ -233,7 +235,7 @@ def _checks(checks: Iterable[Check]) -> Html:
     return tag(
         "ul",
         [
-            tag("li", word(check.judgement), " ", tag("b", check.name), f": {check.evidence}")
+            tag("li", word(check.judgement), tag("b", check.name), f": {check.evidence}")
             for check in checks
         ],
         class_="checks",

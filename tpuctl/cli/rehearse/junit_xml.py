@@ -115,7 +115,7 @@ def _outcome_lines(report: RehearsalReport) -> Iterator[str]:
     yield f"reference: {reference.judgement.upper()}: {reference_text(reference)}"
     for verdict in report.verdicts:
         yield f"{verdict.moment.name}: {verdict.judgement.upper()}: {outcome_text(verdict)}"
-    yield f"{report.job} {summary_text(report)}"
+    yield summary_text(report)
 
 
 def _clean(text: str) -> str:

@@ -14,9 +14,12 @@ from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.run_history import AttemptSpan, LoggedStep, RunHistory, SaveSpan
 
 CURVE_TOP, CURVE_BOTTOM = 44, 168
-LANE_TOP, LANE_HEIGHT = 180, 18
-AXIS_Y = 216
-HEIGHT = 222
+LANE_TOP, LANE_HEIGHT = 192, 16
+LANE_BOTTOM = LANE_TOP + LANE_HEIGHT
+AXIS_Y = LANE_BOTTOM + 16
+HEIGHT = AXIS_Y + 6
+DISTURBED_TOP, RECOVERED_TOP = CURVE_TOP - 28, CURVE_TOP - 12
+"""Where their lines begin, below a row of text each."""
 TICKS = 4
 DIAMOND = 5
 MIDDLE_PERCENT = 50.0
@@ -53,8 +56,10 @@ class MomentMarks:
 
 def run_picture(history: RunHistory, marks: MomentMarks) -> Html:
     """The picture, with the same in words for who does not see it."""
-    top = max((each.step for each in history.steps), default=1)
-    scale = PictureScale(max(history.ended_s, 0.001), max(top, 1))
+    steps = [each.step for each in history.steps]
+    saved = [each.step or 0 for each in history.saves]
+    top_step = max(1, marks.resumed_from or 0, *steps, *saved)
+    scale = PictureScale(max(history.ended_s, 0.001), top_step)
     return tag(
         "svg",
         _axis(scale),
@@ -104,7 +109,7 @@ def _axis(scale: PictureScale) -> Html:
 
 def _tick(time_s: float, scale: PictureScale) -> Html:
     x = scale.x(time_s)
-    line = _line(x, x, CURVE_TOP, LANE_TOP + LANE_HEIGHT, "tick")
+    line = _line(x, x, CURVE_TOP, LANE_BOTTOM, "tick")
     text = "0" if time_s == 0 else seconds_text(time_s) if time_s >= 10 else f"{time_s:.0f} s"
     return join([line, _text(text, x, AXIS_Y, "muted")])
 
@@ -153,38 +158,43 @@ def _attempt(attempt: AttemptSpan, history: RunHistory, scale: PictureScale) -> 
         )
         for part, begin_s, end_s in parts
     ]  # fmt: skip
-    return join(bars)
+    x, end_x = (scale.x(time_s) for time_s in (parts[0][1], parts[-1][2])) if parts else (0.0, 0.0)
+    name = f"attempt {attempt.number}" if end_x - x >= WIDE_PERCENT else str(attempt.number)
+    return join([*bars, tag("text", name, x=_percent(x), y=LANE_TOP - 5, class_="muted")])
 
 
 def _disturbances(history: RunHistory, marks: MomentMarks, scale: PictureScale) -> Html:
-    """A line where the disturbance came, a band for its notice, and a line at the recovery."""
-    bottom, shown = LANE_TOP + LANE_HEIGHT, []
-    for number, time_s in enumerate(_disturbed_s(history)):
-        x = scale.x(time_s)
-        lost_s = _lost_s(history, time_s)
-        notice_s = marks.moment.notice_s if marks.moment else None
-        if notice_s and lost_s is not None:
-            width = _percent(scale.x(lost_s) - x)
-            shown.append(
-                tag("rect", x=_percent(x), width=width, y=CURVE_TOP - 28,
-                    height=bottom - CURVE_TOP + 28, class_="notice")
-            )  # fmt: skip
-        shown.append(_line(x, x, CURVE_TOP - 28, bottom, "disturbed"))
-        if number == 0:
-            shown.append(_text(_disturbance_text(marks.moment), x, CURVE_TOP - 32, "bad", gap=0))
+    """A line for each disturbance, the first one named, and a line at the recovery."""
+    notice_s = marks.moment.notice_s if marks.moment else None
+    times_s = _disturbed_s(history)
+    shown = [_disturbance(history, time_s, notice_s, scale) for time_s in times_s]
+    if times_s:
+        text = _disturbance_text(marks.moment)
+        shown.append(_text(text, scale.x(times_s[0]), DISTURBED_TOP - 4, "bad"))
     recovered_s = _recovered_s(history, marks)
     if recovered_s is not None and recovered_s <= history.ended_s:
         x = scale.x(recovered_s)
-        shown.append(_line(x, x, CURVE_TOP - 12, bottom, "recovered"))
         text = f"recovered in {seconds_text(marks.recovery_s or 0.0)}"
-        shown.append(_text(text, x, CURVE_TOP - 16, "good", gap=4))
+        shown.append(_line(x, x, RECOVERED_TOP, LANE_BOTTOM, "recovered"))
+        shown.append(_text(text, x, RECOVERED_TOP - 4, "good"))
     return join(shown)
 
 
-def _lost_s(history: RunHistory, time_s: float) -> float | None:
-    """When the attempt that a disturbance hit ended."""
-    ends = [each.ended_s for each in history.attempts if each.ended_s is not None]
-    return min((end_s for end_s in ends if end_s >= time_s), default=None)
+def _disturbance(
+    history: RunHistory, time_s: float, notice_s: float | None, scale: PictureScale
+) -> Html:
+    """A line, and a band from a notice to the end of the attempt, or to the end of the notice."""
+    x = scale.x(time_s)
+    line = _line(x, x, DISTURBED_TOP, LANE_BOTTOM, "disturbed")
+    if not notice_s:
+        return line
+    ends_s = [each.ended_s for each in history.attempts if (each.ended_s or 0.0) >= time_s]
+    end_s = min((time_s + notice_s, *(end_s for end_s in ends_s if end_s is not None)))
+    band = tag(
+        "rect", x=_percent(x), width=_percent(scale.x(end_s) - x), y=DISTURBED_TOP,
+        height=LANE_BOTTOM - DISTURBED_TOP, class_="notice",
+    )  # fmt: skip
+    return join([band, line])
 
 
 def _disturbance_text(moment: Moment | None) -> str:
@@ -198,20 +208,20 @@ def _disturbance_text(moment: Moment | None) -> str:
 
 
 def _curve(steps: Sequence[LoggedStep], scale: PictureScale) -> Html:
-    """A line for the steps of each attempt, in a picture of its own that is stretched."""
-    lines = [
-        tag(
-            "polyline",
-            points=" ".join(f"{10 * scale.x(s.time_s):.1f},{scale.y(s.step):.1f}" for s in mine),
-            class_="curve",
-        )
-        for _, group in groupby(steps, key=lambda each: each.attempt)
-        if (mine := list(group))
-    ]
+    """A line for the steps of each attempt, and a thin one from each to the next."""
+    runs = [list(group) for _, group in groupby(steps, key=lambda each: each.attempt)]
+    lines = [_polyline(mine, scale, "curve") for mine in runs]
+    falls = [_polyline([one[-1], other[0]], scale, "fall") for one, other in pairwise(runs)]
+    # A picture of its own, that is stretched: a polyline has no percentages.
     return tag(
-        "svg", lines, viewBox=f"0 0 1000 {HEIGHT}", preserveAspectRatio="none", width="100%",
-        height=HEIGHT,
+        "svg", falls, lines, viewBox=f"0 0 1000 {HEIGHT}", preserveAspectRatio="none",
+        width="100%", height=HEIGHT,
     )  # fmt: skip
+
+
+def _polyline(steps: Iterable[LoggedStep], scale: PictureScale, kind: str) -> Html:
+    points = " ".join(f"{10 * scale.x(each.time_s):.1f},{scale.y(each.step):.1f}" for each in steps)
+    return tag("polyline", points=points, class_=kind)
 
 
 def _restores(history: RunHistory, marks: MomentMarks, scale: PictureScale) -> Html:
@@ -220,8 +230,8 @@ def _restores(history: RunHistory, marks: MomentMarks, scale: PictureScale) -> H
     return join(
         [
             tag(
-                "circle", tag("title", f"reads a save at {seconds_text(time_s)}"),
-                cx=_percent(scale.x(time_s)), cy=f"{scale.y(step):.1f}", r=DIAMOND, class_="restore",
+                "circle", tag("title", f"reads a save at {seconds_text(time_s)}"), r=DIAMOND,
+                cx=_percent(scale.x(time_s)), cy=f"{scale.y(step):.1f}", class_="restore",
             )
             for time_s in history.restores_s
         ]
@@ -254,12 +264,12 @@ def _line(x1: float, x2: float, y1: float, y2: float, kind: str) -> Html:
     )
 
 
-def _text(text: str, x: float, y: float, kind: str, gap: int = 0) -> Html:
+def _text(text: str, x: float, y: float, kind: str) -> Html:
     """A text beside a time: on its right in the first half, else on its left."""
     is_left = x > MIDDLE_PERCENT
     return tag(
-        "text", text, x=_percent(x), y=f"{y:.1f}", dx=-gap if is_left else gap,
-        text_anchor="end" if is_left else "start", class_=kind,
+        "text", text, x=_percent(x), y=f"{y:.1f}", text_anchor="end" if is_left else "start",
+        class_=kind,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
     yield f"### {_escape(report.job)}: {LABEL} {_escape(badge_value(report))}"
     yield ""
     wall = seconds_text(report.wall_s)
-    yield f"**{_escape(report.job)} {_escape(summary_text(report))}** (seed {report.seed}, {wall})"
+    yield f"**{_escape(summary_text(report))}** (seed {report.seed}, {wall})"
     yield ""
     reference = report.reference
     yield f"Reference: {reference.judgement}: {_escape(reference_text(reference))}"

@@ -42,24 +42,20 @@ def count_moments(report: RehearsalReport) -> MomentCounts:
 
 
 def summary_text(report: RehearsalReport) -> str:
-    """`survives 38 of 40 moments; 1 fails, 1 is unknown`, or why there is no moment."""
+    """`digits survives 38 of 40 moments; 1 fails, 1 is unknown`, or why no moment was tried."""
     counts = count_moments(report)
     if counts.total == 0:
-        return _without_moments(report.reference)
+        is_good = report.reference.judgement in GOOD
+        why = "" if is_good else why_text(report.reference)
+        return ": ".join(filter(None, (report.job, "no moment was tried", why)))
     others = (
         (counts.failed, "fails", "fail"),
         (counts.unknown, "is unknown", "are unknown"),
         (counts.skipped, "was not run", "were not run"),
     )
     rest = [f"{number} {one if number == 1 else many}" for number, one, many in others if number]
-    survived = f"survives {counts.survived} of {count_text(counts.total, 'moment')}"
-    return "; ".join([survived, ", ".join(rest)]) if rest else survived
-
-
-def _without_moments(reference: ReferenceVerdict) -> str:
-    if reference.judgement in GOOD:
-        return "no moment was tried"
-    return f"no moment was tried: {why_text(reference)}"
+    of_all = f"{counts.survived} of {count_text(counts.total, 'moment')}"
+    return "; ".join(filter(None, (f"{report.job} survives {of_all}", ", ".join(rest))))
 
 
 def why_text(verdict: Verdict | ReferenceVerdict) -> str:
@@ -111,7 +107,7 @@ def reference_text(reference: ReferenceVerdict) -> str:
 
 def seconds_text(seconds: float) -> str:
     """A duration as `0.8 s`, `45 s`, `5 m 12 s` or `2 h 05 m`."""
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -99,7 +99,7 @@ def _print_words(output: Output, report: RehearsalReport) -> None:
         if verdict.judgement not in GOOD:
             _print_view(words, _failure_view(verdict), verdict.replay)
     words.note("")
-    words.note(f"{report.job} {summary_text(report)} ({seconds_text(report.wall_s)})")
+    words.note(f"{summary_text(report)} ({seconds_text(report.wall_s)})")
 
 
 def _print_view(output: Output, view: DetailView, replay: str) -> None:
