@@ -19,7 +19,7 @@ from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, 
 from tpuctl.cli.shell.tables.values import Moment, Size, Usd, attributes, cell_of, plain, seen
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import age
-from unit.cli.test_dashboard_palette import DRAWN_RATIO, contrast
+from unit.cli.test_page_palette import DRAWN_RATIO, contrast
 
 NOW_S = 1_800_000_000.0
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=30)

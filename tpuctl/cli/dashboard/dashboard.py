@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import tag
 from tpuctl.cli.dashboard.server import Dashboard, serve
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
+from tpuctl.cli.web.html import tag
 from tpuctl.durable_directories import make_private
 from tpuctl.operations.metrics import local_page
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tpuctl.cli.dashboard.html import Child, Html, join, link, tag
 from tpuctl.cli.shell.tables.values import Usd
+from tpuctl.cli.web.html import Child, Html, join, link, tag
 from tpuctl.metrics.findings.observation import Finding
 
 HTTP_STATUS = {2: 400, 10: 404, 11: 409, 12: 409, 21: 403, 40: 503, 41: 504, 80: 403}

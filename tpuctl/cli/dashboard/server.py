@@ -14,9 +14,8 @@ from urllib.parse import urlencode
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from tpuctl.cli.dashboard import guard, live, palette
+from tpuctl.cli.dashboard import guard, live
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import tag
 from tpuctl.cli.dashboard.page import HTTP_STATUS, Page, document
 from tpuctl.cli.dashboard.pages.actions import (
     Ask,
@@ -35,6 +34,8 @@ from tpuctl.cli.dashboard.pages.prometheus import metrics_text
 from tpuctl.cli.dashboard.sessions import Session, Sessions, has_csrf
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.top.worker_row import MESH_METRICS
+from tpuctl.cli.web import palette
+from tpuctl.cli.web.html import tag
 from tpuctl.errors import TpuctlError
 from tpuctl.metrics.exporters.prometheus_text import CONTENT_TYPE
 from tpuctl.operations.metrics import local_page

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from client.cli.dashboard.serving import Browser, served
-from tpuctl.cli.dashboard.html import tag
+from tpuctl.cli.web.html import tag
 
 EVIL = "http://evil.example"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Child, link, path, tag
 from tpuctl.cli.dashboard.page import Page, usd_text
+from tpuctl.cli.web.html import Child, link, path, tag
 from tpuctl.errors import PreconditionError
 from tpuctl.models.node import Node
 from tpuctl.operations.jobs import change, queries

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tpuctl.cli.dashboard.html import Child, Html, table, tag
 from tpuctl.cli.dashboard.page import heading
 from tpuctl.cli.top.worker_row import TABLE, WorkerRow
+from tpuctl.cli.web.html import Child, Html, table, tag
 from tpuctl.metrics.chart_series import MOST_LINES, Charts, Line
 
 

@@ -6,8 +6,8 @@ from functools import partial
 
 from tpuctl.cli.checkpoint.list import SCREEN
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Child, link, table, tag
 from tpuctl.cli.dashboard.page import Page, facts, state
+from tpuctl.cli.web.html import Child, link, table, tag
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.checkpoints import survey

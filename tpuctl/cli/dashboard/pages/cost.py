@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Child, link, table, tag
 from tpuctl.cli.dashboard.page import Page, facts, missing_list, state, usd_text
 from tpuctl.cli.dashboard.pages.timeline import duration_text
+from tpuctl.cli.web.html import Child, link, table, tag
 from tpuctl.metrics.goodput.accounting import GOOD, Goodput
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.metrics.overview import total

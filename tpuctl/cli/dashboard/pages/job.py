@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpuctl.cli.dashboard.board import Board, result_of
-from tpuctl.cli.dashboard.html import Child, Html, join, link, path, table, tag
 from tpuctl.cli.dashboard.page import (
     Page,
     facts,
@@ -27,6 +26,7 @@ from tpuctl.cli.job.describe_view import job_view
 from tpuctl.cli.job.details import first_failure
 from tpuctl.cli.shell.tables.values import Moment, printable
 from tpuctl.cli.top.worker_row import worker_rows
+from tpuctl.cli.web.html import Child, Html, join, link, path, table, tag
 from tpuctl.metrics.chart_series import charts
 from tpuctl.metrics.findings.observation import Finding, Observation
 from tpuctl.models.job import Attempt, AttemptState, JobRecord

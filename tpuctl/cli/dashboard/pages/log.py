@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Html, link, tag
 from tpuctl.cli.dashboard.page import Page, heading
 from tpuctl.cli.job.details import first_failure
 from tpuctl.cli.shell.tables.values import Moment, printable
+from tpuctl.cli.web.html import Html, link, tag
 from tpuctl.models.job import JobRecord
 from tpuctl.models.job_log import LogFilter, LogLine
 from tpuctl.operations.jobs import logs, queries

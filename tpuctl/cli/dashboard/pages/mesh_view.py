@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tpuctl import catalog
-from tpuctl.cli.dashboard.html import Child, Html, tag
 from tpuctl.cli.dashboard.page import heading
-from tpuctl.cli.dashboard.palette import HEAT_LEVELS
 from tpuctl.cli.shell.metric_view import chips_text
 from tpuctl.cli.top.mesh import chip_places, mesh_size
 from tpuctl.cli.top.worker_row import MESH_METRICS, WorkerRow, chip_shares
+from tpuctl.cli.web.html import Child, Html, tag
+from tpuctl.cli.web.palette import HEAT_LEVELS
 from tpuctl.metrics.chip_state import ChipState
 from tpuctl.operations.metrics.watched_slice import WatchedSlice
 

@@ -5,12 +5,12 @@ import time
 from typing import Any
 
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Child, Html, join, link, path, tag
 from tpuctl.cli.dashboard.page import Page, facts, findings_list, missing_list, state, usd_text
 from tpuctl.cli.dashboard.pages.charts import chart_document, charts_section, workers_table
 from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
 from tpuctl.cli.shell.tables.values import Moment
 from tpuctl.cli.top.worker_row import worker_rows
+from tpuctl.cli.web.html import Child, Html, join, link, path, tag
 from tpuctl.metrics.chart_series import charts
 from tpuctl.metrics.sample_history import SampleHistory
 from tpuctl.models.node import Node, NodeState

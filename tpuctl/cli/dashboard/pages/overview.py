@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tpuctl.byte_size import count_text
 from tpuctl.cli.dashboard.board import Board
-from tpuctl.cli.dashboard.html import Child, Html, link, table, tag
 from tpuctl.cli.dashboard.page import (
     Page,
     facts,
@@ -16,6 +15,7 @@ from tpuctl.cli.dashboard.page import (
     usd_text,
 )
 from tpuctl.cli.job.details import last_step
+from tpuctl.cli.web.html import Child, Html, link, table, tag
 from tpuctl.models.duration import age
 from tpuctl.operations.jobs.queries import current_status
 from tpuctl.operations.metrics.overview import JobSummary, NodeSummary, Overview

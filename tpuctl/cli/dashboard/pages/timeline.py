@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from tpuctl.cli.dashboard.html import Child, Html, join, table, tag
 from tpuctl.cli.dashboard.page import facts, heading, usd_text
 from tpuctl.cli.shell.tables.values import Moment
+from tpuctl.cli.web.html import Child, Html, join, table, tag
 from tpuctl.metrics.goodput.accounting import Billed, Goodput, PartTotal, account, usd_of
 from tpuctl.metrics.goodput.time_parts import Span, TimePart
 from tpuctl.models.job import AttemptOutcome, JobRecord

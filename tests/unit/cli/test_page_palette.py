@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpuctl.cli.dashboard.palette import (
+from tpuctl.cli.web.palette import (
     BACKGROUNDS,
     COLORS,
     DRAWN,
