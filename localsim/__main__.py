@@ -121,6 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--state-dir", type=Path, required=True, help="where everything is kept, across restarts"
     )
+    serving.add_argument(
+        "--attached", action="store_true", help="end when stdin ends, as with the process behind it"
+    )
     serving.add_argument("--name", default="local", help="name of this cloud (default: local)")
     serving.add_argument(
         "--scenario",

@@ -64,6 +64,8 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if settings.attached:
+        _stop_with_stdin(stopping)
     for tries_left in reversed(range(PORT_TRIES)):
         try:
             await _serve(settings, rules, state, stopping, announce)
@@ -72,6 +74,18 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
                 raise
         else:
             return
+
+
+def _stop_with_stdin(stopping: asyncio.Event) -> None:
+    """Stop when nobody holds the other end of stdin any more."""
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            stopping.set()
+
+    loop.add_reader(stdin, read)
 
 
 async def _serve(

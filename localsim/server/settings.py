@@ -22,6 +22,8 @@ class Settings:
     port: int | None = None
     time_scale: float = 1.0
     manual_clock: bool = False
+    attached: bool = False
+    """Whether it ends when its stdin does: with whoever started it."""
     tls: bool = False
     isolation: IsolationMode | None = None
     """How workers are kept apart; by default as well as this machine allows."""

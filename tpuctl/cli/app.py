@@ -54,6 +54,10 @@ COMMANDS = {
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),
+    "rehearse": (
+        "rehearse.rehearse:rehearse",
+        "Prove on simulated slices that a job survives preemption.",
+    ),
     "record": ("record:record", "Run a command and record its Cloud TPU API traffic."),
     "quickstart": (
         "local.quickstart:run_quickstart",

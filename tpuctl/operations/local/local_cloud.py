@@ -325,11 +325,12 @@ def _until_ready(
             process.returncode = process.poll() or 0  # detached: nobody waits for it
             return line
         if process.poll() is not None and not _is_locked(state_directory(home, name)):
-            raise _startup_error(process.returncode, log)
+            raise startup_error(process.returncode, log)
     raise DeadlineError(f"the simulator is not ready after {START_S:.0f} s", hint=f"see {log}")
 
 
-def _startup_error(status: int, log: Path) -> TpuctlError:
+def startup_error(status: int, log: Path) -> TpuctlError:
+    """The error of a simulator that ended before it was ready."""
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
     message = lines[-1].removeprefix("error: ") if lines else f"exit status {status}"
     hint = "change the option, or run: tpuctl local up --name N"

@@ -9,7 +9,7 @@ ROOT: Sections = {
     "Slices": "node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
     "See": "top dashboard explain bench history sweep",
-    "Offline": "local record",
+    "Offline": "rehearse local record",
 }
 NOUNS: Mapping[str, Sections] = {
     "node": {

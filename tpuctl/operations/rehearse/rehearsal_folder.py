@@ -1,0 +1,90 @@
+"""Where rehearsals keep their runs: a directory each below TPUCTL_HOME, locked while it works.
+
+TPUCTL_HOME/rehearsals/JOB-ID/lock              held by `tpuctl rehearse` until it ends
+                              RUN/              a TPUCTL_HOME: the cloud and the job of one run
+                              RUN/evidence.json once the run has ended
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tpuctl.config import DEFAULT_CONTEXT
+from tpuctl.durable_directories import make_private
+from tpuctl.errors import LocalIOError
+from tpuctl.file_lock import try_lock
+from tpuctl.operations.local import local_cloud
+
+FOLDER = "rehearsals"
+EVIDENCE = "evidence.json"
+
+
+@contextmanager
+def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
+    """Make and hold the directory of a rehearsal; it goes at the end when no run is left in it.
+
+    Raises LocalIOError.
+    """
+    path = home / FOLDER / f"{job}-{unique}"
+    try:
+        make_private(path)
+        descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LocalIOError(
+            f"cannot write {path}: {error.strerror}", hint="set TPUCTL_HOME to a writable directory"
+        ) from error
+    with os.fdopen(descriptor, "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
+        if not run_directories(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def run_directory(rehearsal: Path, run: str) -> Path:
+    """The directory of a run, by the name of its moment."""
+    return rehearsal / run.replace(":", "-").replace("/", "-")
+
+
+def run_directories(rehearsal: Path) -> list[Path]:
+    """Every run that a rehearsal has the state of."""
+    return sorted(path for path in rehearsal.iterdir() if path.is_dir())
+
+
+def delete_run(path: Path) -> None:
+    """Delete the state of a run whose processes have ended."""
+    with suppress(OSError):
+        local_cloud.remove(path, DEFAULT_CONTEXT)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def end_abandoned_runs(home: Path) -> list[str]:
+    """End and delete the runs of rehearsals that were killed; returns their directories.
+
+    A run that had ended is kept: somebody may be looking into it.
+    """
+    ended = []
+    for rehearsal in sorted((home / FOLDER).glob("*/lock")):
+        with rehearsal.open("r+") as lock:
+            if not try_lock(lock, fcntl.LOCK_EX):
+                continue
+            for path in run_directories(rehearsal.parent):
+                if not (path / EVIDENCE).exists():
+                    local_cloud.stop(path, DEFAULT_CONTEXT, delete_state=False)
+                    delete_run(path)
+                    ended.append(str(path))
+            if not run_directories(rehearsal.parent):
+                shutil.rmtree(rehearsal.parent, ignore_errors=True)
+    return ended
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file of a run. Raises LocalIOError."""
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    except OSError as error:
+        raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
