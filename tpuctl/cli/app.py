@@ -56,7 +56,7 @@ COMMANDS = {
     "history": ("history:history", "Who ran what here, and how it ended."),
     "rehearse": (
         "rehearse.rehearse:rehearse",
-        "Prove on simulated slices that a job survives preemption.",
+        "Prove that a job survives preemption, before it is paid.",
     ),
     "record": ("record:record", "Run a command and record its Cloud TPU API traffic."),
     "quickstart": (

@@ -65,9 +65,16 @@ def watch_memory(roots: Iterable[int]) -> Iterator[MemoryPeak]:
 
 def _tree(root: int) -> Iterator[int]:
     yield root
-    for line in _lines(PROC / str(root) / "task" / str(root) / "children"):
-        for child in line.split():
+    for task in _tasks(root):
+        for child in " ".join(_lines(task / "children")).split():
             yield from _tree(int(child))
+
+
+def _tasks(pid: int) -> list[Path]:
+    """The threads of a process: each has children of its own."""
+    with suppress(OSError):
+        return list((PROC / str(pid) / "task").iterdir())
+    return []
 
 
 def _private_bytes(pid: int) -> int:

@@ -4,13 +4,14 @@ import os
 import secrets
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import join
 from typing import Protocol
 
+from tpuctl import catalog
 from tpuctl.errors import UsageError
 from tpuctl.jobs.spec import file_rehearse, job_file
 from tpuctl.models.job import JobSpec
@@ -48,6 +49,8 @@ from tpuctl.operations.rehearse.run_pool import (
 )
 
 REFERENCES = ("reference", "reference-2")
+REGION = "us-west4"
+"""Where the bucket of every rehearsal is."""
 APART_S = 1.1
 """Between the beginnings of the two: what a job is named by its second must differ."""
 REFERENCE_LIMIT_S = 15 * 60.0
@@ -119,7 +122,7 @@ def _opened(
     spec, section = job_file.load_with_rehearsal(
         request.file, bucket=BUCKET, environ=runtime.environ
     )
-    spec = file_rehearse.rehearsed_job(spec, section)
+    spec = with_offered_zones(file_rehearse.rehearsed_job(spec, section))
     rehearsal_folder.end_abandoned_runs(runtime.home)
     unique = secrets.token_hex(3)
     with rehearsal_folder.open_rehearsal(runtime.home, spec.name, unique) as folder:
@@ -269,6 +272,28 @@ class _Rehearsal:
         cores = max((each.cpu_s / each.wall_s for each in used), default=1.0)
         needed = max((each.peak_rss_bytes for each in self.evidences), default=0)
         return runs_that_fit(os.cpu_count() or 1, available_bytes(), needed, cores)
+
+
+def with_offered_zones(spec: JobSpec) -> JobSpec:
+    """The job in zones that offer its type, when those of its file, or near its bucket, do not.
+
+    The bucket of a rehearsal is not where that of the job is.
+    """
+    wanted = spec.resources
+    offered = tuple(dict.fromkeys(zone for kind in wanted.types for zone in _zones_of(kind)))
+    named = tuple(zone for zone in wanted.zones if zone in offered)
+    is_near = any(zone.startswith(f"{REGION}-") for zone in offered)
+    if not offered or named or (is_near and not wanted.zones):
+        zones = named or wanted.zones
+    else:
+        zones = offered
+    return replace(spec, resources=replace(wanted, zones=zones))
+
+
+def _zones_of(kind: str) -> tuple[str, ...]:
+    with suppress(catalog.UnknownError):  # the submission says which types there are
+        return catalog.zones_of(kind)
+    return ()
 
 
 def choose_moments(moments: Sequence[Moment], only: Sequence[str]) -> list[Moment]:

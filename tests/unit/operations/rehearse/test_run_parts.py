@@ -1,0 +1,79 @@
+"""The parts of a run: its buckets, its environment, its directory and its evidence."""
+
+from dataclasses import replace
+
+import pytest
+
+from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState
+from tpuctl.models.job_log import LogLine
+from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
+from tpuctl.models.rehearsal.request_log import StorageRequest
+from tpuctl.operations.rehearse import rehearsal_folder, run_evidence
+from tpuctl.operations.rehearse.run_buckets import bucket_names
+from tpuctl.operations.rehearse.run_cloud import without_redirections
+
+SPEC = JobSpec(
+    name="digits",
+    run="python3 train.py --log gs://logs.example/x",
+    envs={"DATA": "gs://my-data/set,gs://my-data/more", "STEPS": "3"},
+    file_mounts={"/words": "gs://words"},
+    checkpoints=Checkpoints("gs://local-bucket/runs/digits"),
+)
+
+
+def test_every_bucket_that_a_job_names_is_found():
+    found = bucket_names(SPEC, {"gs://pushed/data": "/home/ada/data"})
+    assert found == ["local-bucket", "logs.example", "my-data", "pushed", "words"]
+
+
+def test_nothing_that_leads_to_another_cloud_is_inherited():
+    given = {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "TPUCTL_CONTEXT": "prod",
+        "TPUCTL_HOME": "/elsewhere",
+        "STORAGE_EMULATOR_HOST": "http://127.0.0.1:1",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": "http://127.0.0.1:2/",
+    }
+    assert without_redirections(given) == {"PATH": "/bin", "HOME": "/home/ada"}
+
+
+EVIDENCE = RunEvidence(
+    job=JobRecord("digits-1", SPEC, "ada@desk", 1.0, "us-west4-a", "v4-8", state=JobState.FAILED),
+    exit_code=71,
+    error="job 'digits-1' failed",
+    lines=(LogLine(1, 0, 2.5, "step=1 loss=0.5"),),
+    requests=(StorageRequest(1, "storage.objects.insert", "b", "o", "n/0", 2.0, None, 0, 9, 7, 0),),
+    fired=(FiredEntry("kill", 2.0, 1),),
+    objects={"b/o": 9},
+    checkpoint=CheckpointCheck("tpuctl", (2,), (4,), "step 4 is torn"),
+    leftovers=("node us-west4-a/x READY",),
+)
+
+
+@pytest.mark.parametrize("evidence", [EVIDENCE, replace(EVIDENCE, job=None, checkpoint=None)])
+def test_evidence_is_read_as_it_was_kept(tmp_path, evidence):
+    run_evidence.save_evidence(tmp_path, evidence)
+    assert run_evidence.load_evidence(tmp_path) == evidence
+
+
+def test_a_run_has_a_directory_of_the_name_of_its_moment(tmp_path):
+    path = rehearsal_folder.run_directory(tmp_path, "save:middle/none#2")
+    assert path == tmp_path / "save-middle-none#2"
+
+
+def test_a_rehearsal_without_failed_runs_leaves_nothing(tmp_path):
+    with rehearsal_folder.open_rehearsal(tmp_path, "digits", "a1b2c3") as path:
+        assert path == tmp_path / "rehearsals" / "digits-a1b2c3"
+        assert rehearsal_folder.end_abandoned_runs(tmp_path) == []
+    assert not path.exists()
+
+
+def test_what_a_killed_rehearsal_left_is_found_and_what_had_ended_is_kept(tmp_path):
+    killed = tmp_path / "rehearsals" / "digits-a1b2c3"
+    for run in ("reference", "save-middle-none"):
+        (killed / run).mkdir(parents=True)
+    (killed / "lock").touch()
+    (killed / "save-middle-none" / rehearsal_folder.EVIDENCE).write_text("{}")
+    assert rehearsal_folder.end_abandoned_runs(tmp_path) == [str(killed / "reference")]
+    assert rehearsal_folder.run_directories(killed) == [killed / "save-middle-none"]
