@@ -20,7 +20,7 @@ EARLY_MARKERS = (
 )
 
 
-class Explanation(NamedTuple):
+class DefectExplanation(NamedTuple):
     """A cause and the sentence that shows it."""
 
     cause: Cause
@@ -34,7 +34,7 @@ class FailedRun(NamedTuple):
     checks: frozenset[str]
 
 
-def explain_failure(facts: RunFacts, checks: tuple[Check, ...]) -> Explanation | None:
+def explain_failure(facts: RunFacts, checks: tuple[Check, ...]) -> DefectExplanation | None:
     """The defect that explains the checks that failed; None: the evidence shows none.
 
     What the saves were when the program began again comes first, then how the workers began, then
@@ -47,11 +47,11 @@ def explain_failure(facts: RunFacts, checks: tuple[Check, ...]) -> Explanation |
                 return explanation
     if "notice" in failed:
         text = next(check.evidence for check in checks if check.name == "notice")
-        return Explanation(Cause.IGNORES_SIGTERM, text)
+        return DefectExplanation(Cause.IGNORES_SIGTERM, text)
     return None
 
 
-def _early_marker(failed: FailedRun) -> Explanation | None:
+def _early_marker(failed: FailedRun) -> DefectExplanation | None:
     """A save was marked complete and was not whole when the program began again."""
     facts = failed.facts
     for resumed, save in _incomplete_saves(facts):
@@ -60,7 +60,7 @@ def _early_marker(failed: FailedRun) -> Explanation | None:
         cause = _early_marker_cause(facts)
         missing = ", ".join(save.missing)
         text = f"the save of {_step(save)} had its marker but not {missing}"
-        return Explanation(cause, f"{text}, when attempt {resumed.attempt} began")
+        return DefectExplanation(cause, f"{text}, when attempt {resumed.attempt} began")
     return None
 
 
@@ -78,17 +78,17 @@ def _was_whole(save: SaveState) -> bool:
     return bool(save.deleted)
 
 
-def _suspected(*causes: Cause) -> Callable[[FailedRun], Explanation | None]:
+def _suspected(*causes: Cause) -> Callable[[FailedRun], DefectExplanation | None]:
     """A rule for what the order of requests in the undisturbed run has shown."""
 
-    def rule(failed: FailedRun) -> Explanation | None:
+    def rule(failed: FailedRun) -> DefectExplanation | None:
         found = (finding for finding in failed.facts.reference.order if finding.cause in causes)
-        return next((Explanation(finding.cause, finding.text) for finding in found), None)
+        return next((DefectExplanation(finding.cause, finding.text) for finding in found), None)
 
     return rule
 
 
-def _torn_marker(failed: FailedRun) -> Explanation | None:
+def _torn_marker(failed: FailedRun) -> DefectExplanation | None:
     """The marker had been written, but not as often as it is in a whole save."""
     facts = failed.facts
     usual = max((len(save.marker_writes) for save in facts.reference.layout.saves), default=0)
@@ -99,22 +99,22 @@ def _torn_marker(failed: FailedRun) -> Explanation | None:
         if newest is not None and newest.marker_writes % usual > 0:
             found = _suspected(Cause.TORN_MARKER)(failed)
             text = f"only {newest.marker_writes % usual} of {usual} parts were there"
-            return found and Explanation(found.cause, f"{found.text}; {text}")
+            return found and DefectExplanation(found.cause, f"{found.text}; {text}")
     return None
 
 
-def _deleted_first(failed: FailedRun) -> Explanation | None:
+def _deleted_first(failed: FailedRun) -> DefectExplanation | None:
     """No save was whole when the program began again, and one had been deleted."""
     facts = failed.facts
     for resumed in facts.resumptions:
         deleted = [save for save in resumed.saves if save.deleted]
         if deleted and not any(save.is_whole for save in resumed.saves):
             text = f"{_step(deleted[-1])} was deleted before the next save was whole"
-            return Explanation(Cause.DELETES_OLD_STEP_FIRST, f"the save of {text}")
+            return DefectExplanation(Cause.DELETES_OLD_STEP_FIRST, f"the save of {text}")
     return None
 
 
-def _workers_disagree(failed: FailedRun) -> Explanation | None:
+def _workers_disagree(failed: FailedRun) -> DefectExplanation | None:
     """Workers went on from different steps, or not all of them went on."""
     facts = failed.facts
     if "workers" not in failed.checks:
@@ -125,11 +125,11 @@ def _workers_disagree(failed: FailedRun) -> Explanation | None:
         if len(starts) > 1 or len(resumed.first_steps) < expected:
             told = ", ".join(f"worker {worker} at {step}" for worker, step in resumed.first_steps)
             text = f"attempt {resumed.attempt} began with {told or 'no worker'}"
-            return Explanation(Cause.WORKERS_DISAGREE, f"{text}, of {expected} workers")
+            return DefectExplanation(Cause.WORKERS_DISAGREE, f"{text}, of {expected} workers")
     return None
 
 
-def _incomplete_save(failed: FailedRun) -> Explanation | None:
+def _incomplete_save(failed: FailedRun) -> DefectExplanation | None:
     """The program read a save that was not whole and had no marker."""
     facts = failed.facts
     for resumed, save in _incomplete_saves(facts):
@@ -137,22 +137,22 @@ def _incomplete_save(failed: FailedRun) -> Explanation | None:
         is_used = save.step is not None and resumed.resumed_from == save.step
         if not _was_whole(save) and (is_read or is_used):
             text = f"attempt {resumed.attempt} read the save of {_step(save)}, which lacked"
-            return Explanation(Cause.RESUMES_INCOMPLETE_SAVE, f"{text} {', '.join(save.missing)}")
+            return DefectExplanation(Cause.RESUMES_INCOMPLETE_SAVE, f"{text} {', '.join(save.missing)}")
     return None
 
 
-def _never_resumes(failed: FailedRun) -> Explanation | None:
+def _never_resumes(failed: FailedRun) -> DefectExplanation | None:
     """It began from the first step although a save was whole, and read none."""
     facts = failed.facts
     for resumed in facts.resumptions:
         if resumed.resumed_from is not None and resumed.resumed_from <= 0 and resumed.whole_steps:
             newest = max(resumed.whole_steps)
             text = f"attempt {resumed.attempt} began from the first step although step {newest}"
-            return Explanation(Cause.NEVER_RESUMES, f"{text} was whole")
+            return DefectExplanation(Cause.NEVER_RESUMES, f"{text} was whole")
     return None
 
 
-def _data_order(failed: FailedRun) -> Explanation | None:
+def _data_order(failed: FailedRun) -> DefectExplanation | None:
     """After the resume it read the examples that the job begins with."""
     facts = failed.facts
     expected = facts.reference.log.examples
@@ -164,7 +164,7 @@ def _data_order(failed: FailedRun) -> Explanation | None:
                 told = (
                     f"step {first} of worker {worker} read {text}, the examples of the first step"
                 )
-                return Explanation(Cause.DATA_ORDER_RESTARTS, told)
+                return DefectExplanation(Cause.DATA_ORDER_RESTARTS, told)
     return None
 
 
@@ -177,7 +177,7 @@ def _first_examples(facts: RunFacts, worker: int) -> str | None:
     return steps[min(steps)] if steps else None
 
 
-def _wrong_from_second(failed: FailedRun) -> Explanation | None:
+def _wrong_from_second(failed: FailedRun) -> DefectExplanation | None:
     """The first step after the resume is right and later ones are not: its update is wrong."""
     facts = failed.facts
     for resumed, wrong in _wrong_after(facts):
@@ -188,11 +188,11 @@ def _wrong_from_second(failed: FailedRun) -> Explanation | None:
         if right and "examples" not in failed.checks:
             step = min(firsts.values())
             text = f"step {step}, the first after the resume, is right, and {_told(wrong[0])}"
-            return Explanation(Cause.OPTIMIZER_NOT_SAVED, text)
+            return DefectExplanation(Cause.OPTIMIZER_NOT_SAVED, text)
     return None
 
 
-def _wrong_from_first(failed: FailedRun) -> Explanation | None:
+def _wrong_from_first(failed: FailedRun) -> DefectExplanation | None:
     """The examples are right and the first step is not: something random entered it.
 
     A program that does not say which examples it reads may as well have read others.
@@ -207,7 +207,7 @@ def _wrong_from_first(failed: FailedRun) -> Explanation | None:
         )
         if is_next and wrong[0].step == firsts[wrong[0].worker_id]:
             text = f"it read the right examples after the resume, and {_told(wrong[0])}"
-            return Explanation(Cause.RANDOM_STATE_NOT_SAVED, text)
+            return DefectExplanation(Cause.RANDOM_STATE_NOT_SAVED, text)
     return None
 
 
@@ -249,7 +249,7 @@ def _told(difference: ValueDifference) -> str:
     return f"step {difference.step} of worker {difference.worker_id} has {value}"
 
 
-STATE_RULES: tuple[Callable[[FailedRun], Explanation | None], ...] = (
+STATE_RULES: tuple[Callable[[FailedRun], DefectExplanation | None], ...] = (
     _torn_marker,
     _early_marker,
     _deleted_first,

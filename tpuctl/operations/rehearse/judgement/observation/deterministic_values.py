@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuctl.operations.rehearse.judgement.observation.logged_steps import (
-    LoggedStep,
+    ToldStep,
     StepLog,
     is_count,
 )
@@ -38,7 +38,7 @@ class ValueDifference:
     expected: str
 
 
-def values_by_place(steps: Iterable[LoggedStep]) -> dict[Place, Mapping[str, str]]:
+def values_by_place(steps: Iterable[ToldStep]) -> dict[Place, Mapping[str, str]]:
     """(worker, step) -> values; of a step that several attempts made, those of the last."""
     latest = sorted(steps, key=lambda step: step.attempt)
     return {(step.worker_id, step.step): step.values for step in latest}
@@ -70,7 +70,7 @@ def reference_values(
 
 
 def differing_values(
-    steps: Iterable[LoggedStep], reference: ReferenceValues, tolerance: Mapping[str, float]
+    steps: Iterable[ToldStep], reference: ReferenceValues, tolerance: Mapping[str, float]
 ) -> tuple[ValueDifference, ...]:
     """Every value of a run that is not that of the reference, in the order of steps."""
     differences = [

@@ -14,7 +14,7 @@ STEP_COUNT_METRIC = "steps"
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedStep:
+class ToldStep:
     """One step of one worker in one attempt."""
 
     attempt: int
@@ -29,14 +29,14 @@ class LoggedStep:
 class StepLog:
     """Everything that the lines of a run tell about steps."""
 
-    steps: tuple[LoggedStep, ...] = ()
+    steps: tuple[ToldStep, ...] = ()
     """In the order of each worker's lines; a step that several lines tell is there once."""
     resumed: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(attempt, worker) -> the step that it says it goes on from."""
     examples: Mapping[tuple[int, int, int], str] = field(default_factory=dict)
     """(attempt, worker, step) -> what it says about the examples that this step read."""
 
-    def of_attempt(self, attempt: int) -> tuple[LoggedStep, ...]:
+    def of_attempt(self, attempt: int) -> tuple[ToldStep, ...]:
         """The steps of one attempt."""
         return tuple(step for step in self.steps if step.attempt == attempt)
 
@@ -109,7 +109,7 @@ class _Reader:
     def step_log(self) -> StepLog:
         """Everything that was read."""
         steps = tuple(
-            LoggedStep(attempt, worker, step, time_s, values)
+            ToldStep(attempt, worker, step, time_s, values)
             for (attempt, worker, step), (time_s, values) in self.values.items()
         )
         told = {
@@ -162,6 +162,6 @@ def is_count(text: str) -> bool:
     return re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", text) is not None
 
 
-def numbers_of(steps: Sequence[LoggedStep]) -> tuple[int, ...]:
+def numbers_of(steps: Sequence[ToldStep]) -> tuple[int, ...]:
     """The numbers of steps, in order and each once."""
     return tuple(sorted({step.step for step in steps}))

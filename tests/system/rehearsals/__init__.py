@@ -1,0 +1,1 @@
+"""Training programs whose behaviour at a preemption is known, for `tpuctl rehearse`."""
