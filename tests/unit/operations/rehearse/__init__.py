@@ -1,1 +1,1 @@
-"""Rehearsals: what is run, how many at a time, what is kept."""
+"""Tests of the pure rules of a rehearsal."""

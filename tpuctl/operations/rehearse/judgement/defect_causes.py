@@ -108,7 +108,7 @@ def _deleted_first(failed: FailedRun) -> DefectExplanation | None:
     facts = failed.facts
     for resumed in facts.resumptions:
         deleted = [save for save in resumed.saves if save.deleted]
-        if deleted and not any(save.is_whole for save in resumed.saves):
+        if resumed.has_lost_every_save:
             text = f"{_step(deleted[-1])} was deleted before the next save was whole"
             return DefectExplanation(Cause.DELETES_OLD_STEP_FIRST, f"the save of {text}")
     return None

@@ -9,7 +9,7 @@ from tpuctl.checkpoint import Checkpointer
 
 
 def tree(run):
-    """The state as arrays; the noise of every worker is its own."""
+    """The state as arrays, the same on every worker."""
     version, numbers, gauss = run.noise.getstate()
     own = np.array([version, gauss is not None, *numbers], np.int64)
     return {
@@ -17,15 +17,15 @@ def tree(run):
         "position": np.int64(run.position),
         "weights": np.array(run.weights),
         "momentum": np.array(run.momentum),
-        f"noise-{run.worker}": own,
-        f"gauss-{run.worker}": np.float64(gauss or 0.0),
+        "noise": own,
+        "gauss": np.float64(gauss or 0.0),
     }
 
 
 def load(run, found):
     """Go on from the restored arrays."""
-    version, has_gauss, *numbers = (int(number) for number in found[f"noise-{run.worker}"])
-    gauss = float(found[f"gauss-{run.worker}"]) if has_gauss else None
+    version, has_gauss, *numbers = (int(number) for number in found["noise"])
+    gauss = float(found["gauss"]) if has_gauss else None
     run.load(
         {
             "step": int(found["step"]),
@@ -37,7 +37,7 @@ def load(run, found):
     )
 
 
-run = Run()
+run = Run(noise_of_worker=False)
 url = os.environ["TPUCTL_CHECKPOINT_DIR"]
 with Checkpointer(url, run.worker, run.workers, every=SAVE_EVERY) as checkpointer:
     run.peers.connect()

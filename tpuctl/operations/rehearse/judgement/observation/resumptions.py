@@ -66,6 +66,13 @@ class Resumption:
         return max(self.frontier - self.resumed_from, 0)
 
     @property
+    def has_lost_every_save(self) -> bool:
+        """Whether no save was whole, and one had been until something of it was deleted."""
+        return not any(save.is_whole for save in self.saves) and any(
+            save.deleted for save in self.saves
+        )
+
+    @property
     def whole_steps(self) -> tuple[int, ...]:
         """The steps of the saves that were whole."""
         return tuple(save.step for save in self.saves if save.is_whole and save.step is not None)

@@ -73,8 +73,10 @@ def _early_marker(save: ObservedSave) -> OrderFinding | None:
     marker = next((write for write in save.marker_writes if write.complete_s is not None), None)
     if marker is None or marker.complete_s is None:
         return None
-    late = next((write for write in save.data if _is_later(write, marker.complete_s)), None)
-    if late is None:
+    lates = [write for write in save.data if _is_later(write, marker.complete_s)]
+    # What the marker's own worker wrote late says more: it needs no word of the others for that.
+    late = next((write for write in lates if write.caller == marker.caller), None)
+    if (late := late or next(iter(lates), None)) is None:
         return None
     cause = _early_marker_cause(marker, late)
     text = f"{_shown(marker.name)} was complete before {_shown(late.name)}"
