@@ -16,7 +16,7 @@ from tpuctl.errors import UsageError
 from tpuctl.jobs.spec import file_rehearse, job_file
 from tpuctl.models.job import JobSpec
 from tpuctl.models.rehearsal.evidence import RunEvidence
-from tpuctl.models.rehearsal.moment import Moment
+from tpuctl.models.rehearsal.moment import Disturbance, Moment
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import (
     Judgement,
@@ -39,14 +39,16 @@ from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
 from tpuctl.operations.rehearse.judgement.planned_moments import planned_moments
 from tpuctl.operations.rehearse.judgement.reference_verdict import Limits, judge_reference
 from tpuctl.operations.rehearse.process_usage import available_bytes
-from tpuctl.operations.rehearse.rehearsed_run import RunPlan
+from tpuctl.operations.rehearse.rehearsed_run import RunPlan, carry_out_run
 from tpuctl.operations.rehearse.run_pool import (
     CarryOut,
     RunEnded,
     RunPool,
     RunSkipped,
+    runs_in_memory,
     runs_that_fit,
 )
+from tpuctl.operations.rehearse.spare_cores import SpareCores
 
 REFERENCES = ("reference", "reference-2")
 REGION = "us-west4"
@@ -56,6 +58,8 @@ APART_S = 1.1
 REFERENCE_LIMIT_S = 15 * 60.0
 DISTURBANCE_S = 240.0
 """How much longer a disturbed run may take than three undisturbed ones."""
+RUNS_A_CORE = 4
+"""At most so many runs a core at a time, however idle it is."""
 RECOVERY_FACTOR = 1.8
 """How much longer than an undisturbed run a disturbed one takes, before one was seen."""
 
@@ -91,7 +95,7 @@ class RehearsalRuntime(Protocol):
 def rehearse(
     runtime: RehearsalRuntime,
     request: RehearsalRequest,
-    carry_out: CarryOut | None = None,
+    carry_out: CarryOut = carry_out_run,
 ) -> Generator[RehearsalEvent]:
     """Rehearse the job of a file; the last event has the report.
 
@@ -103,7 +107,7 @@ def rehearse(
 
 
 def list_moments(
-    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut | None = None
+    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut = carry_out_run
 ) -> Generator[Moment]:
     """The moments that a rehearsal would try, which two undisturbed runs show.
 
@@ -117,7 +121,7 @@ def list_moments(
 
 @contextmanager
 def _opened(
-    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut | None
+    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut
 ) -> "Iterator[_Rehearsal]":
     spec, section = job_file.load_with_rehearsal(
         request.file, bucket=BUCKET, environ=runtime.environ
@@ -143,7 +147,7 @@ class _Rehearsal:
     spec: JobSpec
     section: RehearseSpec
     folder: Path
-    carry_out: CarryOut | None = None
+    carry_out: CarryOut = carry_out_run
     began_s: float = field(default_factory=time.monotonic)
     references: list[RunEnded] = field(default_factory=list)
     longest_s: float = 0.0
@@ -159,8 +163,12 @@ class _Rehearsal:
         if verdict.judgement in (Judgement.PASS, Judgement.WARN):
             for event in self._run_moments(skipped):
                 yield event
-                if isinstance(event, MomentJudged):
+                if isinstance(event, MomentsPlanned):
+                    order = [moment.name for moment in event.moments]
+                elif isinstance(event, MomentJudged):
                     verdicts.append(event.verdict)
+            verdicts.sort(key=lambda found: order.index(found.moment.name))
+            skipped.sort(key=order.index)
         yield RehearsalEnded(
             RehearsalReport(
                 job=self.spec.name,
@@ -201,10 +209,10 @@ class _Rehearsal:
     def _run_moments(self, skipped: list[str]) -> Iterator[RehearsalEvent]:
         moments = _repeated(self.chosen_moments(), self.request.repeat)
         by_name = {moment.name: moment for moment in moments}
-        count = self._side_by_side()
-        yield MomentsPlanned(tuple(moments), count)
-        plans = [self._disturbed(moment) for moment in moments]
-        for news in self._pool(count).run_all(plans):
+        pool = self._moment_pool()
+        yield MomentsPlanned(tuple(moments), pool.side_by_side)
+        plans = [self._disturbed(moment) for moment in longest_first(moments)]
+        for news in pool.run_all(plans):
             if isinstance(news, (RunStarted, RunProgressed)):
                 yield news
             elif isinstance(news, RunSkipped):
@@ -257,21 +265,23 @@ class _Rehearsal:
             scenario=scenario,
         )
 
-    def _pool(self, count: int) -> RunPool:
-        if self.carry_out is None:
-            return RunPool(count, self._may_begin)
-        return RunPool(count, self._may_begin, self.carry_out)
+    def _pool(self, count: int, most: int = 0, run_cores: float = 1.0) -> RunPool:
+        spare = SpareCores(run_cores)
+        return RunPool(count, self._may_begin, self.carry_out, most, spare.claim)
 
     def _may_begin(self) -> bool:
         if self.request.budget_s is None:
             return True
         return time.monotonic() - self.began_s + self.longest_s <= self.request.budget_s
 
-    def _side_by_side(self) -> int:
+    def _moment_pool(self) -> RunPool:
+        """As many runs at a time as the undisturbed ones let expect to fit."""
         used = [each.usage for each in self.references if each.usage is not None]
-        cores = max((each.cpu_s / each.wall_s for each in used), default=1.0)
-        needed = max((each.peak_rss_bytes for each in self.evidences), default=0)
-        return runs_that_fit(os.cpu_count() or 1, available_bytes(), needed, cores)
+        run_cores = max((each.cpu_s / each.wall_s for each in used), default=1.0)
+        run_bytes = max((each.peak_rss_bytes for each in self.evidences), default=0)
+        most, cores = runs_in_memory(available_bytes(), run_bytes), os.cpu_count() or 1
+        count = min(runs_that_fit(cores, run_cores), most)
+        return self._pool(count, min(most, RUNS_A_CORE * cores), run_cores)
 
 
 def with_offered_zones(spec: JobSpec) -> JobSpec:
@@ -310,6 +320,17 @@ def choose_moments(moments: Sequence[Moment], only: Sequence[str]) -> list[Momen
         for moment in moments
         if not only or any(is_named(moment.name, wanted) for wanted in only)
     ]
+
+
+def longest_first(moments: Iterable[Moment]) -> list[Moment]:
+    """The same moments, those first that wait longest: others run meanwhile."""
+    return sorted(
+        moments,
+        key=lambda moment: (
+            moment.disturbance == Disturbance.PREEMPTION,
+            -(moment.notice_s or 0.0),
+        ),
+    )
 
 
 def is_named(name: str, wanted: str) -> bool:

@@ -1,8 +1,8 @@
 """Runs side by side: so many at a time, each in a thread, their news in one queue."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -24,6 +24,8 @@ from tpuctl.operations.rehearse.rehearsed_run import (
 MEMORY_SHARE = 0.8
 """Of what is free: the rest of the machine goes on."""
 MOST_SIDE_BY_SIDE = 32
+LOOK_S = 0.5
+"""Between two looks whether cores are idle."""
 
 
 class RunEnded(NamedTuple):
@@ -58,30 +60,54 @@ class RunPool:
     side_by_side: int
     may_begin: Callable[[], bool] = lambda: True
     carry_out: CarryOut = carry_out_run
+    most: int = 0
+    """So many run at a time while cores are idle, where that is more than `side_by_side`."""
+    has_spare_cores: Callable[[], bool] = lambda: False
 
     def run_all(self, plans: Sequence[RunPlan]) -> Iterator[RunNews]:
         """Make every run, and yield what happens; closing the iterator ends all of them."""
         news: SimpleQueue[RunNews | _RunBroken] = SimpleQueue()
-        stop, left = threading.Event(), len(plans)
-        with ThreadPoolExecutor(self.side_by_side) as threads:
+        waiting, left, stop = deque(plans), len(plans), threading.Event()
+        count = min(max(self.side_by_side, self.most), left)
+        threads = [
+            threading.Thread(target=self._work, args=(number, waiting, stop, news))
+            for number in range(count)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            while left:
+                item = news.get()
+                if isinstance(item, _RunBroken):
+                    raise item.error
+                left -= isinstance(item, (RunEnded, RunSkipped))
+                yield item
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _work(
+        self,
+        number: int,
+        waiting: deque[RunPlan],
+        stop: threading.Event,
+        news: "SimpleQueue[RunNews | _RunBroken]",
+    ) -> None:
+        """Make one run after the other; beyond `side_by_side` only while cores are idle."""
+        while waiting and not stop.is_set():
+            if number >= self.side_by_side and not self.has_spare_cores():
+                stop.wait(LOOK_S)
+                continue
             try:
-                for plan in plans:
-                    threads.submit(self._run, plan, stop, news)
-                while left:
-                    item = news.get()
-                    if isinstance(item, _RunBroken):
-                        raise item.error
-                    left -= isinstance(item, (RunEnded, RunSkipped))
-                    yield item
-            finally:
-                stop.set()
-                threads.shutdown(cancel_futures=True)
+                plan = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self._run(plan, stop, news)
 
     def _run(
         self, plan: RunPlan, stop: threading.Event, news: "SimpleQueue[RunNews | _RunBroken]"
     ) -> None:
-        if stop.is_set():
-            return
         if not self.may_begin():
             news.put(RunSkipped(plan))
             return
@@ -97,13 +123,16 @@ class RunPool:
             news.put(_RunBroken(error))
 
 
-def runs_that_fit(cores: int, free_bytes: int | None, run_bytes: int, run_cores: float) -> int:
-    """How many runs the machine carries at a time, by what one has used of memory and cores."""
-    by_cores = ceil(cores / max(run_cores, 0.1))
-    by_memory = by_cores
-    if free_bytes is not None and run_bytes:
-        by_memory = int(free_bytes * MEMORY_SHARE) // run_bytes
-    return max(1, min(by_cores, by_memory, MOST_SIDE_BY_SIDE))
+def runs_that_fit(cores: int, run_cores: float) -> int:
+    """How many runs keep all cores busy, by what one has used of them."""
+    return max(1, min(ceil(cores / max(run_cores, 0.1)), MOST_SIDE_BY_SIDE))
+
+
+def runs_in_memory(free_bytes: int | None, run_bytes: int) -> int:
+    """How many runs have room in the memory at a time; at least one tries to."""
+    if free_bytes is None or not run_bytes:
+        return MOST_SIDE_BY_SIDE
+    return max(1, min(int(free_bytes * MEMORY_SHARE) // run_bytes, MOST_SIDE_BY_SIDE))
 
 
 def _tell_progress(name: str, put: Callable[[RunNews], None], job: JobRecord) -> None:

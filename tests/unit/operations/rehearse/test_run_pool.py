@@ -10,7 +10,14 @@ from tpuctl.models.job import JobRecord, JobSpec, JobState
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.operations.rehearse.events import RunProgressed, RunStarted
 from tpuctl.operations.rehearse.rehearsed_run import RunPlan, RunUsage
-from tpuctl.operations.rehearse.run_pool import RunEnded, RunPool, RunSkipped, runs_that_fit
+from tpuctl.operations.rehearse.run_pool import (
+    RunEnded,
+    RunPool,
+    RunSkipped,
+    runs_in_memory,
+    runs_that_fit,
+)
+from tpuctl.operations.rehearse.spare_cores import SpareCores
 
 SPEC = JobSpec(name="digits", run="true")
 JOB = JobRecord("digits-1", SPEC, "ada@desk", 0.0, "us-west4-a", "v5litepod-8")
@@ -108,19 +115,60 @@ def test_who_stops_listening_stops_every_run():
     assert sorted(stopped) == ["a", "b"]
 
 
+def test_more_run_while_cores_are_idle():
+    together = threading.Barrier(3, timeout=10)
+
+    def carry_out(_plan, _hooks):
+        together.wait()
+        return EVIDENCE, USAGE
+
+    pool = RunPool(1, carry_out=carry_out, most=3, has_spare_cores=lambda: True)
+    assert of_kind(RunEnded, pool.run_all(plans(*"abcdef"))) == [*"abcdef"]
+
+
+def test_no_more_run_while_none_is_idle():
+    running, most = [], []
+
+    def carry_out(plan, _hooks):
+        running.append(plan)
+        most.append(len(running))
+        running.remove(plan)
+        return EVIDENCE, USAGE
+
+    pool = RunPool(1, carry_out=carry_out, most=3, has_spare_cores=lambda: False)
+    assert of_kind(RunEnded, pool.run_all(plans(*"abcdef"))) == [*"abcdef"]
+    assert max(most) == 1
+
+
 @pytest.mark.parametrize(
-    ("cores", "free_gib", "run_gib", "run_cores", "count"),
-    [
-        (2, 8, 0.5, 1.0, 2),
-        (2, 8, 0.5, 0.3, 7),
-        (2, 8, 0.5, 5.0, 1),
-        (16, 8, 2.0, 1.0, 3),
-        (16, 8, 12.0, 1.0, 1),
-        (16, None, 2.0, 1.0, 16),
-        (2, 8, 0, 0.0, 20),
-        (64, 512, 0.1, 0.5, 32),
-    ],
+    ("cores", "run_cores", "count"),
+    [(2, 1.0, 2), (2, 0.8, 3), (2, 5.0, 1), (2, 0.0, 20), (64, 0.5, 32)],
 )
-def test_as_many_as_cores_and_memory_carry(cores, free_gib, run_gib, run_cores, count):
+def test_as_many_as_keep_the_cores_busy(cores, run_cores, count):
+    assert runs_that_fit(cores, run_cores) == count
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "run_gib", "count"),
+    [(8, 2.0, 3), (8, 12.0, 1), (None, 2.0, 32), (8, 0, 32), (512, 0.1, 32)],
+)
+def test_as_many_as_the_memory_holds(free_gib, run_gib, count):
     free = None if free_gib is None else free_gib << 30
-    assert runs_that_fit(cores, free, int(run_gib * (1 << 30)), run_cores) == count
+    assert runs_in_memory(free, int(run_gib * (1 << 30))) == count
+
+
+def claims(*looks):
+    """What a machine answers that is looked at, each look a time and the idle seconds till then."""
+    times, idle = iter([time for time, _ in looks]), iter([seconds for _, seconds in looks])
+    spare = SpareCores(1.0, lambda: next(idle), lambda: next(times))
+    return [spare.claim() for _ in looks]
+
+
+def test_cores_are_spare_that_were_idle_for_a_while():
+    assert claims((0, 100), (1, 102), (2, 104), (3, 105), (4, 105.5)) == [
+        False, False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_no_cores_are_spare_where_the_system_does_not_tell():
+    assert claims((0, None), (5, None), (10, None)) == [False, False, False]
