@@ -18,6 +18,7 @@ from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.node import Node
 from tpuctl.operations.local import local_cloud, network
+from tpuctl.operations.rehearse import rehearsal_folder
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
@@ -161,6 +162,8 @@ def down(
 @app.verb("status")
 def status(runtime: Runtime) -> None:
     """List the local clouds of this machine."""
+    for path in rehearsal_folder.end_abandoned_runs(runtime.home):
+        runtime.output.note(f"ended a run of a rehearsal that was killed: {path}")
     rows = []
     for name in local_cloud.local_cloud_names(runtime.home):
         line = local_cloud.endpoint_line(runtime.home, name)

@@ -72,6 +72,15 @@ def test_everything_listens_on_loopback_only(running):
     assert token.stat().st_mode & 0o777 == 0o600
 
 
+def test_status_ends_what_a_killed_rehearsal_left(offline):
+    run = offline.home / "rehearsals" / "digits-a1b2c3" / "save-middle-none"
+    run.mkdir(parents=True)
+    (run.parent / "lock").touch()
+    result = offline("local", "status")
+    assert result.err == f"ended a run of a rehearsal that was killed: {run}\n"
+    assert not run.parent.exists()
+
+
 def test_a_list_starts_nothing(offline):
     result = offline("node", "list")
     assert (result.code, result.out) == (0, "")
