@@ -79,7 +79,7 @@ def _facts(report: RehearsalReport, began_s: float) -> Html:
     counts = count_moments(report)
     pairs: dict[str, Child] = {
         "result": word("pass" if report.passed else "fail" if _has_failed(report) else "unknown"),
-        "moments": f"{counts.survived} of {counts.total} survived",
+        "moments": f"{counts.survived} of {counts.total} survived" if counts.total else None,
         "job file": report.file,
         "seed": report.seed,
         "began": str(TimePoint(began_s)),

@@ -22,7 +22,7 @@ DISTURBED_TOP, RECOVERED_TOP = CURVE_TOP - 28, CURVE_TOP - 12
 """Where their lines begin, below a row of text each."""
 TICKS = 4
 DIAMOND = 5
-MIDDLE_PERCENT = 50.0
+MIDDLE_PERCENT, EDGE_PERCENT = 50.0, 4.0
 WIDE_PERCENT = 16.0
 """An attempt this wide has room for the word `attempt`, on a telephone too."""
 ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
@@ -97,7 +97,7 @@ def _disturbed_s(history: RunHistory) -> list[float]:
 
 def _recovered_s(history: RunHistory, marks: MomentMarks) -> float | None:
     times_s = _disturbed_s(history)
-    return times_s[0] + marks.recovery_s if times_s and marks.recovery_s is not None else None
+    return max(times_s) + marks.recovery_s if times_s and marks.recovery_s is not None else None
 
 
 def _axis(scale: PictureScale) -> Html:
@@ -111,7 +111,9 @@ def _tick(time_s: float, scale: PictureScale) -> Html:
     x = scale.x(time_s)
     line = _line(x, x, CURVE_TOP, LANE_BOTTOM, "tick")
     text = "0" if time_s == 0 else seconds_text(time_s) if time_s >= 10 else f"{time_s:.0f} s"
-    return join([line, _text(text, x, AXIS_Y, "muted")])
+    anchor = "start" if x < EDGE_PERCENT else "end" if x > 100 - EDGE_PERCENT else "middle"
+    label = tag("text", text, x=_percent(x), y=AXIS_Y, text_anchor=anchor, class_="muted")
+    return join([line, label])
 
 
 def _grid(scale: PictureScale) -> Html:

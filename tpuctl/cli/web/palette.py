@@ -57,11 +57,11 @@ COLORS = {**BACKGROUNDS, **TEXTS, **DRAWN, **HEAT, **HEAT_TEXTS}
 
 
 def stylesheet() -> str:
-    """The colours as custom properties, by what the browser prefers."""
+    """The colours as custom properties, by what the browser prefers; paper is light."""
     light, dark = (
         "".join(f"--{name}:{pair[theme]};" for name, pair in COLORS.items()) for theme in (0, 1)
     )
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
-        f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
     )
