@@ -197,7 +197,7 @@ def _moment(number: int, verdict: Verdict) -> Html:
         "section",
         tag("h2", moment.name, " ", word(verdict.judgement), id=f"moment-{number}"),
         tag("p", _capital(moment.title), ". ", tag("span", moment.place, class_="muted")),
-        tag("p", why_text(verdict), class_="why") if why_text(verdict) else None,
+        tag("p", why, class_=f"why {verdict.judgement}") if (why := why_text(verdict)) else None,
         _picture(verdict.history, marks),
         _pairs(dict(_figures(verdict))),
         _checks(verdict.checks),
