@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from tpuctl.byte_size import count_text
 from tpuctl.cli.rehearse.report_files import ReportFiles, require_folders, write_files
 from tpuctl.cli.rehearse.run_board import RunBoard, show_board
 from tpuctl.cli.rehearse.verdict_texts import outcome_text, reference_text, seconds_text
-from tpuctl.cli.rehearse.verdict_view import print_report
+from tpuctl.cli.rehearse.verdict_view import PLANNED, print_report
 from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.verdict import RehearsalReport
 from tpuctl.operations.rehearse.events import (
     MomentJudged,
@@ -33,7 +35,7 @@ def render_events(
     """
     require_folders(files)
     began_s = runtime.now()
-    report = show_events(runtime, events)
+    report, _ = show_events(runtime, events)
     if report is not None:
         print_report(runtime.output, report)
         for path in write_files(files, report, began_s=began_s):
@@ -41,15 +43,37 @@ def render_events(
     return report
 
 
-def show_events(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport | None:
-    """Show the events of a rehearsal as they come; returns the report of the last one."""
-    report = None
+def render_moments(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport | None:
+    """Show a rehearsal that only plans, and print its moments; returns the report.
+
+    Without a moment the reference tells why.
+    """
+    report, moments = show_events(runtime, events)
+    if moments or report is None or runtime.output.is_document:
+        runtime.output.items(moments, PLANNED, title="moments")
+    else:
+        print_report(runtime.output, report)
+    return report
+
+
+class ShownRehearsal(NamedTuple):
+    """What the events of a rehearsal brought: its report, and the moments that were planned."""
+
+    report: RehearsalReport | None
+    moments: tuple[Moment, ...]
+
+
+def show_events(runtime: Runtime, events: Iterable[RehearsalEvent]) -> ShownRehearsal:
+    """Show the events of a rehearsal as they come."""
+    shown = ShownRehearsal(None, ())
     with _event_sink(runtime) as note:
         for event in events:
             note(event)
-            if isinstance(event, RehearsalEnded):
-                report = event.report
-    return report
+            if isinstance(event, MomentsPlanned):
+                shown = shown._replace(moments=event.moments)
+            elif isinstance(event, RehearsalEnded):
+                shown = shown._replace(report=event.report)
+    return shown
 
 
 @contextmanager

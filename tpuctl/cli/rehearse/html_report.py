@@ -163,7 +163,7 @@ def _legend() -> Html:
         (tag("path", d="M6 1L11 6L6 11L1 6Z", class_="save torn"), "a save that never completes"),
         (tag("circle", cx=6, cy=6, r=4.5, class_="restore"), "it reads a save"),
         (tag("line", x1=6, x2=6, y1=0, y2=12, class_="disturbed"), "the disturbance"),
-        (tag("rect", width=12, height=12, class_="notice"), "its notice"),
+        (tag("rect", width=12, height=12, class_="band"), "its notice, or while it lasts"),
         (tag("line", x1=6, x2=6, y1=0, y2=12, class_="recovered"), "recovered: a new step"),
     ]
     items += [(tag("rect", width=12, height=12, class_=f"part {part}"), about)

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from tpuctl.cli.rehearse.timeline_entries import entry_lasts_s, entry_named, entry_text
 from tpuctl.cli.rehearse.verdict_texts import seconds_text
 from tpuctl.cli.web.html import Html, join, tag
 from tpuctl.models.rehearsal.moment import Moment
-from tpuctl.models.rehearsal.run_history import AttemptSpan, LoggedStep, RunHistory, SaveSpan
+from tpuctl.models.rehearsal.run_history import (
+    AttemptSpan,
+    FiredDisturbance,
+    LoggedStep,
+    RunHistory,
+    SaveSpan,
+)
 
 CURVE_TOP, CURVE_BOTTOM = 44, 168
 LANE_TOP, LANE_HEIGHT = 192, 16
@@ -23,6 +30,8 @@ DISTURBED_TOP, RECOVERED_TOP = CURVE_TOP - 28, CURVE_TOP - 12
 TICKS = 4
 DIAMOND = 5
 MIDDLE_PERCENT, EDGE_PERCENT = 50.0, 4.0
+APART_PERCENT = 45.0
+"""Names of disturbances that are nearer to each other would touch on a telephone."""
 WIDE_PERCENT = 16.0
 """An attempt this wide has room for the word `attempt`, on a telephone too."""
 ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
@@ -84,19 +93,21 @@ def picture_words(history: RunHistory, marks: MomentMarks) -> Iterator[str]:
         yield f"attempt {attempt.number} {attempt.outcome or 'open'}, {took}{made}"
     whole = sum(save.complete_s is not None for save in history.saves)
     yield f"{whole} complete saves, {len(history.saves) - whole} incomplete"
-    for time_s in _disturbed_s(history)[:1]:
-        yield f"{_disturbance_text(marks.moment)} at {seconds_text(time_s)}"
+    for fired in history.disturbances:
+        yield f"{_fired_text(fired, marks)} at {seconds_text(fired.time_s)}"
     recovered_s = _recovered_s(history, marks)
     if recovered_s is not None:
         yield f"recovered at {seconds_text(recovered_s)}"
 
 
-def _disturbed_s(history: RunHistory) -> list[float]:
-    return [each.time_s for each in history.disturbances]
+def _fired_text(fired: FiredDisturbance, marks: MomentMarks) -> str:
+    moment = marks.moment
+    return entry_text(entry_named(moment, fired.name), moment) if moment else fired.name
 
 
 def _recovered_s(history: RunHistory, marks: MomentMarks) -> float | None:
-    times_s = _disturbed_s(history)
+    """When the first new step was made, counted from the last disturbance."""
+    times_s = [each.time_s for each in history.disturbances]
     return max(times_s) + marks.recovery_s if times_s and marks.recovery_s is not None else None
 
 
@@ -166,13 +177,15 @@ def _attempt(attempt: AttemptSpan, history: RunHistory, scale: PictureScale) -> 
 
 
 def _disturbances(history: RunHistory, marks: MomentMarks, scale: PictureScale) -> Html:
-    """A line for each disturbance, the first one named, and a line at the recovery."""
-    notice_s = marks.moment.notice_s if marks.moment else None
-    times_s = _disturbed_s(history)
-    shown = [_disturbance(history, time_s, notice_s, scale) for time_s in times_s]
-    if times_s:
-        text = _disturbance_text(marks.moment)
-        shown.append(_text(text, scale.x(times_s[0]), DISTURBED_TOP - 4, "bad"))
+    """A line and a band for each disturbance, and a line at the recovery."""
+    shown, named_x = [], -APART_PERCENT
+    for fired in history.disturbances:
+        x = scale.x(fired.time_s)
+        entry = entry_named(marks.moment, fired.name) if marks.moment else {}
+        shown.append(_disturbance(fired.time_s, entry_lasts_s(entry), history, scale))
+        if x - named_x >= APART_PERCENT:
+            shown.append(_text(_fired_text(fired, marks), x, DISTURBED_TOP - 4, "bad"))
+            named_x = x
     recovered_s = _recovered_s(history, marks)
     if recovered_s is not None and recovered_s <= history.ended_s:
         x = scale.x(recovered_s)
@@ -183,30 +196,20 @@ def _disturbances(history: RunHistory, marks: MomentMarks, scale: PictureScale) 
 
 
 def _disturbance(
-    history: RunHistory, time_s: float, notice_s: float | None, scale: PictureScale
+    time_s: float, lasts_s: float | None, history: RunHistory, scale: PictureScale
 ) -> Html:
-    """A line, and a band from a notice to the end of the attempt, or to the end of the notice."""
+    """A line, and a band for as long as it lasts, which is at most to the end of the attempt."""
     x = scale.x(time_s)
     line = _line(x, x, DISTURBED_TOP, LANE_BOTTOM, "disturbed")
-    if not notice_s:
+    if not lasts_s:
         return line
-    ends_s = [each.ended_s for each in history.attempts if (each.ended_s or 0.0) >= time_s]
-    end_s = min((time_s + notice_s, *(end_s for end_s in ends_s if end_s is not None)))
+    ends_s = [each.ended_s for each in history.attempts if (each.ended_s or 0.0) > time_s]
+    end_s = min((time_s + lasts_s, *(end_s for end_s in ends_s if end_s is not None)))
     band = tag(
         "rect", x=_percent(x), width=_percent(scale.x(end_s) - x), y=DISTURBED_TOP,
-        height=LANE_BOTTOM - DISTURBED_TOP, class_="notice",
+        height=LANE_BOTTOM - DISTURBED_TOP, class_="band",
     )  # fmt: skip
     return join([band, line])
-
-
-def _disturbance_text(moment: Moment | None) -> str:
-    """`preemption, 30 s of notice`."""
-    if moment is None:
-        return "disturbance"
-    name = moment.disturbance.replace("-", " ")
-    if moment.notice_s is None:
-        return name
-    return f"{name}, {f'{moment.notice_s:.0f} s of' if moment.notice_s else 'no'} notice"
 
 
 def _curve(steps: Sequence[LoggedStep], scale: PictureScale) -> Html:

@@ -1,6 +1,7 @@
 """The result of a rehearsal: a table of its moments, and what explains each failure."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from tpuctl.cli.rehearse.verdict_texts import (
@@ -17,6 +18,7 @@ from tpuctl.cli.shell.detail_view import DetailView, print_details
 from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Usd, plain, usd_of
+from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.verdict import ReferenceVerdict, RehearsalReport, Verdict
 
 Row = Verdict | str
@@ -87,6 +89,10 @@ MOMENTS: Listing[Row] = Listing(
         "why": "why",
     },
     least=("usd", "resumed"),
+)
+PLANNED: Listing[Moment] = Listing(
+    {each.name: attrgetter(each.name) for each in fields(Moment)},
+    {"moment": "name", "about": "title", "place": "place"},
 )
 
 

@@ -35,6 +35,7 @@ _AT_ONCE = 1000
 RED, YELLOW, BOLD = "31", "38;5;136", "1"
 _TEXT = (
     "why", "error", "command", "details", "reason", "description", "source", "sentence", "about",
+    "place",
 )  # fmt: skip
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(

@@ -35,7 +35,7 @@ STEP_S = 0.25
 PREPARED_S = 1.5
 """From the request for a slice to the start of the programs."""
 FIRST_STEP_S = 1.0
-NOTICES = {"30s": 30.0, "5s": 5.0, "none": 0.0}
+NOTICES = {"30s": 30.0, "5s": 5.0, "none": None}
 PLACES = {
     "start-up": "before the first step, after 1st READY of digits-*",
     "save:before-first": "before 1st upload of gs://local-bucket/runs/digits/*",
@@ -217,11 +217,20 @@ HANGS = Verdict(
     Judgement.PASS, checks(), 30, 7, INTERVAL, recovery_s(run_history(37, 30), 37), 0.0188,
     replay=replay_of("worker-hangs"), wall_s=33.0, history=run_history(37, 30),
 )  # fmt: skip
+ERRORS = Verdict(
+    Moment("storage-errors", "the bucket answers 503 and 429 for a minute",
+           Disturbance.STORAGE_ERRORS,
+           ({"name": "disturbance", "when": "at step 23 of digits-*/1",
+             "do": "storage.*: return-503", "for": "4s"},), None, "at step 23 of digits-*/1"),
+    Judgement.PASS, checks(), None, 0, INTERVAL, 0.3, 0.0021,
+    replay=replay_of("storage-errors"), wall_s=24.0,
+    history=replace(run_history(STEPS, 0), disturbances=(FiredDisturbance("disturbance", 8.5),)),
+)  # fmt: skip
 
 ALL_PASS = RehearsalReport("digits", "job.yaml", 7, REFERENCE, FIRST[:12], wall_s=101.5)
 SOME_FAIL = RehearsalReport(
     "digits", "job.yaml", 7, REFERENCE,
-    (*FIRST[:3], UNSEEN, *FIRST[4:9], TORN_VERDICT, UNNOTICED, NEVER_BACK, HANGS),
+    (*FIRST[:3], UNSEEN, *FIRST[4:9], TORN_VERDICT, UNNOTICED, NEVER_BACK, HANGS, ERRORS),
     ("no-capacity", "unreachable"), 274.8,
 )  # fmt: skip
 NEVER_SAVED = RehearsalReport(

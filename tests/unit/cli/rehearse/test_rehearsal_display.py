@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from rich.cells import cell_len
 
-from tpuctl.cli.rehearse.event_display import EventLines, render_events
+from tpuctl.cli.rehearse.event_display import EventLines, render_events, render_moments
 from tpuctl.cli.rehearse.run_board import RunBoard, board_text
 from tpuctl.cli.rehearse.verdict_texts import outcome_text, seconds_text, summary_text
 from tpuctl.cli.shell.options import Shared
@@ -23,7 +23,7 @@ from tpuctl.models.rehearsal.verdict import (
     RehearsalReport,
     Verdict,
 )
-from tpuctl.operations.rehearse.events import RehearsalEnded
+from tpuctl.operations.rehearse.events import MomentsPlanned, ReferenceJudged, RehearsalEnded
 from unit.cli.rehearse.sample_reports import (
     ALL_PASS,
     NEVER_SAVED,
@@ -152,8 +152,8 @@ def test_the_live_table_fits_its_window_and_counts_the_runs_that_it_has_no_room_
     shown = [line.split()[0] for line in lines if "/" in line or line.startswith("ref")]
     hidden = re.search(r"… and (\d+) more run", "\n".join(lines))
     assert len(shown) + (int(hidden[1]) if hidden else 0) == len(board.rows)
-    assert "13 of 13 moments" in lines[0]
-    assert "10 passed, 3 did not pass" in " ".join(lines[:2])
+    assert "14 of 14 moments" in lines[0]
+    assert "11 passed, 3 did not pass" in " ".join(lines[:2])
 
 
 def test_the_live_table_begins_with_what_runs_and_then_has_what_did_not_pass():
@@ -164,7 +164,7 @@ def test_the_live_table_begins_with_what_runs_and_then_has_what_did_not_pass():
     with mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}):
         lines = board_text(board, 9).plain.splitlines()
     assert lines == [
-        "10 of 13 moments, 0 running, 8 passed, 2 did not pass; 0.0 s",
+        "10 of 14 moments, 0 running, 8 passed, 2 did not pass; 0.0 s",
         "RUN                    VERDICT  STATE    STEP   ATTEMPT  TIME",
         "save:marker/none       FAIL     RUNNING  31/60        2  0.0 s",
         "save:before-first/30s  UNKNOWN  RUNNING  31/60        2  0.0 s",
@@ -181,7 +181,7 @@ def test_the_live_table_is_gone_at_the_end_and_the_words_follow_it():
     with mock.patch.dict(os.environ, environ):
         assert render_events(runtime, events_of(SOME_FAIL)) is SOME_FAIL
     before, _, after = err.getvalue().rpartition("\x1b[2K")  # the last line that is removed
-    assert "13 of 13 moments, 0 running, 10 passed, 3 did not pass" in before
+    assert "14 of 14 moments, 0 running, 11 passed, 3 did not pass" in before
     assert plain_text(after).endswith("2 fail, 1 is unknown, 2 were not run (4 m 35 s)\n")
 
 
@@ -208,7 +208,7 @@ def test_a_reference_that_fails_is_explained_and_no_moment_is_shown():
 def test_the_summary_counts_each_kind_of_end():
     assert summary_text(ALL_PASS) == "digits survives 12 of 12 moments"
     assert summary_text(SOME_FAIL) == (
-        "digits survives 10 of 15 moments; 2 fail, 1 is unknown, 2 were not run"
+        "digits survives 11 of 16 moments; 2 fail, 1 is unknown, 2 were not run"
     )
     assert summary_text(replace(ALL_PASS, verdicts=(UNSEEN,), skipped=("restore/5s",))) == (
         "digits survives 0 of 2 moments; 1 is unknown, 1 was not run"
@@ -297,6 +297,40 @@ def test_csv_has_a_row_for_each_moment_with_the_command_that_replays_it():
     )
     assert row.startswith("save:marker/none,fail,20,17,")
     assert "tpuctl rehearse job.yaml --only save:marker/none --seed 7" in row
+
+
+def list_moments(report, width=None, **shared):
+    out, err = (Screen() if width else io.StringIO()), io.StringIO()
+    runtime = Runtime(shared=Shared(**shared), out=out, err=err, environ={}, now=lambda: NOW_S)
+    planned = MomentsPlanned(tuple(each.moment for each in report.verdicts), 2)
+    events = [ReferenceJudged(report.reference), *([planned] if planned.moments else [])]
+    environ = {"COLUMNS": str(width or 80), "NO_COLOR": "1", "TERM": "xterm"}
+    with mock.patch.dict(os.environ, environ):
+        render_moments(runtime, [*events, RehearsalEnded(replace(report, verdicts=()))])
+    return plain_text(out.getvalue()), err.getvalue()
+
+
+def test_moments_can_be_listed():
+    report = replace(SOME_FAIL, verdicts=SOME_FAIL.verdicts[8:10])
+    out, _ = list_moments(report, width=84)
+    assert out.splitlines()[1:] == [
+        "MOMENT            ABOUT                                             PLACE",
+        "save:middle/none  in the middle of a save, without notice           in the middle o…",
+        "save:marker/none  just before the marker of a save, without notice  before 1st uplo…",
+    ]
+    out, _ = list_moments(report)
+    assert out.splitlines()[1] == (
+        "save:middle/none\tin the middle of a save, without notice\t"
+        "in the middle of 2nd upload of gs://local-bucket/runs/digits/0000000030/*"
+    )
+    out, _ = list_moments(report, output="json")
+    assert [list(each) for each in json.loads(out)] == 2 * [[each.name for each in fields(Moment)]]
+
+
+def test_a_job_without_moments_says_why():
+    out, err = list_moments(NEVER_SAVED)
+    assert out == ""
+    assert err.splitlines()[-1].startswith("digits: no moment was tried: never-saves: ")
 
 
 def test_an_unknown_reference_is_not_hidden_by_moments_that_pass():

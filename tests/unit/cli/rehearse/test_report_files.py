@@ -18,11 +18,13 @@ from tpuctl.cli.rehearse.junit_xml import junit_text
 from tpuctl.cli.rehearse.report_files import ReportFiles
 from tpuctl.cli.rehearse.run_picture import MomentMarks, run_picture
 from tpuctl.cli.rehearse.step_summary import HEADINGS, summary_markdown
+from tpuctl.cli.rehearse.timeline_entries import entry_lasts_s, entry_named, entry_text
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.web.html import VOID
 from tpuctl.cli.web.palette import COLORS
 from tpuctl.errors import LocalIOError
 from tpuctl.models.job import AttemptOutcome
+from tpuctl.models.rehearsal.moment import Disturbance, Moment
 from tpuctl.models.rehearsal.run_history import (
     AttemptSpan,
     FiredDisturbance,
@@ -211,13 +213,43 @@ def test_the_picture_in_words_tells_the_same():
     words = next(
         attrs["aria-label"]
         for _, attrs in parsed(replace(ALL_PASS, verdicts=(passing("restore", "none"),))).elements
-        if "preemption" in attrs.get("aria-label", "")
+        if "preempted, " in attrs.get("aria-label", "")
     )
     assert words == (
         "attempt 1 preempted, 0.2 s to 12 s, steps 1 to 37; "
         "attempt 2 succeeded, 13 s to 23 s, steps 31 to 60; "
-        "6 complete saves, 0 incomplete; preemption, no notice at 12 s; recovered at 17 s"
+        "6 complete saves, 0 incomplete; preempted, no notice at 12 s; recovered at 17 s"
     )
+
+
+ENTRIES = Moment(
+    "twice/5s", "twice", Disturbance.STORAGE_ERRORS,
+    (
+        {
+            "name": "first", "when": "at step 5 of x/0", "do": "preempt x-* without notice",
+            "then": [
+                {"name": "again", "do": ["capacity z t: 0", "preempt x-* with notice of 5s"],
+                 "then": [{"name": "deep", "do": "storage.*: return-503", "for": "1m30s"}]},
+            ],
+        },
+        {"name": "odd", "do": "nothing", "for": "soon"},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lasts_s"),
+    [
+        ("first", "preempted, no notice", None),
+        ("again", "preempted, 5 s of notice", 5.0),
+        ("deep", "storage errors", 90.0),
+        ("odd", "storage errors", None),
+        ("not there", "storage errors", None),
+    ],
+)
+def test_what_an_entry_of_the_timeline_does(name, text, lasts_s):
+    entry = entry_named(ENTRIES, name)
+    assert (entry_text(entry, ENTRIES), entry_lasts_s(entry)) == (text, lasts_s)
 
 
 TIMES_S = st.floats(-5, 1e6, allow_nan=False)
@@ -266,7 +298,7 @@ def test_every_colour_of_the_page_is_one_whose_contrast_is_tested():
     ("report", "value", "color"),
     [
         (ALL_PASS, "12/12", badge.GREEN),
-        (SOME_FAIL, "10/15", badge.RED),
+        (SOME_FAIL, "11/16", badge.RED),
         (replace(ALL_PASS, verdicts=(*ALL_PASS.verdicts[:3], UNSEEN)), "3/4", badge.AMBER),
         (replace(ALL_PASS, skipped=("unreachable",)), "12/13", badge.AMBER),
         (NEVER_SAVED, "never-saves", badge.RED),
