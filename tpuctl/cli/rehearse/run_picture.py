@@ -203,7 +203,7 @@ def _disturbance(
     line = _line(x, x, DISTURBED_TOP, LANE_BOTTOM, "disturbed")
     if not lasts_s:
         return line
-    ends_s = [each.ended_s for each in history.attempts if (each.ended_s or 0.0) > time_s]
+    ends_s = [each.ended_s for each in history.attempts if (each.ended_s or 0.0) >= time_s]
     end_s = min((time_s + lasts_s, *(end_s for end_s in ends_s if end_s is not None)))
     band = tag(
         "rect", x=_percent(x), width=_percent(scale.x(end_s) - x), y=DISTURBED_TOP,

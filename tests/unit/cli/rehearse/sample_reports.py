@@ -187,6 +187,7 @@ TORN_VERDICT = Verdict(
     replay_of(TORN.name), "/home/ada/.tpuctl/rehearsals/digits-7f3a/save:marker-none", 31.7,
     replace(TORN_RUN, saves=TORN_SAVES),
 )  # fmt: skip
+LOST_RUN = run_history(37, 30)
 NEVER_BACK = Verdict(
     preemption("restore", "5s"), Judgement.FAIL,
     checks(
@@ -197,8 +198,10 @@ NEVER_BACK = Verdict(
     ),
     save_interval_steps=INTERVAL, replay=replay_of("restore/5s"),
     state_dir="/home/ada/.tpuctl/rehearsals/digits-7f3a/restore-5s", wall_s=141.2,
-    history=replace(run_history(37, 30), attempts=run_history(37, 30).attempts[:1],
-                    steps=tuple(each for each in run_history(37, 30).steps if each.attempt == 1)),
+    history=replace(
+        LOST_RUN, attempts=LOST_RUN.attempts[:1], saves=LOST_RUN.saves[:3], restores_s=(),
+        steps=tuple(each for each in LOST_RUN.steps if each.attempt == 1), ended_s=138.0,
+    ),
 )  # fmt: skip
 UNSEEN = Verdict(
     preemption("save:before-first", "30s"), Judgement.UNKNOWN,
