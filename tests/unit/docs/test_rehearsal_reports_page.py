@@ -20,7 +20,7 @@ from tpuctl.models.rehearsal.verdict import (
     RehearsalReport,
     Verdict,
 )
-from tpuctl.operations.rehearse.history_of_run import MOST_STEPS
+from tpuctl.operations.rehearse.judgement.observation.history_of_run import MOST_STEPS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "rehearsal-reports.md").read_text("utf-8")
 TABLES = [

@@ -15,16 +15,16 @@ from tpuctl.models.rehearsal.run_history import (
     RunHistory,
     SaveSpan,
 )
-from tpuctl.operations.rehearse.history_of_run import (
+from tpuctl.operations.rehearse.judgement.observation.history_of_run import (
     MOST_STEPS,
-    SeenSave,
-    SeenStep,
     history_of_run,
     thin_out,
 )
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import StepLog, ToldStep
+from tpuctl.operations.rehearse.judgement.observation.observed_saves import SaveLayout
 
 SUBMITTED_S = 1_800_000_000.0
-PREFIX = "local-bucket/runs/digits"
+LAYOUT = SaveLayout("local-bucket/runs/digits/", {"#/part-#": 0, "#/COMMIT": 0}, "#/COMMIT")
 FIRST = Attempt(
     1, "us-west4-a", "digits-1", AttemptState.ENDED, owned=True,
     requested_s=SUBMITTED_S + 0.5, provisioning_s=SUBMITTED_S + 1, ready_s=SUBMITTED_S + 2,
@@ -40,6 +40,15 @@ JOB = JobRecord(
 )  # fmt: skip
 
 
+def written(name, at_s, *, number, ended_s=0.5):
+    """An upload; without an end the worker died in it."""
+    return StorageRequest(
+        number, "storage.objects.insert", "local-bucket", name, "digits-1/0", SUBMITTED_S + at_s,
+        None if ended_s is None else SUBMITTED_S + at_s + ended_s, 200 if ended_s else 0, 10,
+        number if ended_s else 0, 0,
+    )  # fmt: skip
+
+
 def read(name, at_s, *, status=200, caller="digits-1/0"):
     return StorageRequest(
         1, "storage.objects.get", "local-bucket", name, caller, SUBMITTED_S + at_s,
@@ -50,6 +59,10 @@ def read(name, at_s, *, status=200, caller="digits-1/0"):
 RUN = RunEvidence(
     JOB, 0, "", (),
     (
+        written("runs/digits/2/part-0", 7, number=11),
+        written("runs/digits/2/COMMIT", 7.5, number=12),
+        written("runs/digits/4/part-0", 9, number=13),
+        written("runs/digits/4/COMMIT", 9.5, number=14, ended_s=None),
         read("runs/digits/LATEST", 4, status=404),
         read("data/train.npz", 13.5),
         read("tpuctl/jobs/digits-1/workdir.tar", 13.6),
@@ -66,23 +79,19 @@ RUN = RunEvidence(
 
 def test_every_time_is_since_the_submission():
     steps = [
-        SeenStep(2, 2, SUBMITTED_S + 15),
-        SeenStep(1, 1, SUBMITTED_S + 5.2),
-        SeenStep(1, 1, SUBMITTED_S + 5.1),  # another worker was first
-        SeenStep(1, 2, SUBMITTED_S + 7),
+        ToldStep(2, 0, 2, SUBMITTED_S + 15),
+        ToldStep(1, 0, 1, SUBMITTED_S + 5.2),
+        ToldStep(1, 3, 1, SUBMITTED_S + 5.1),  # another worker was first
+        ToldStep(1, 0, 2, SUBMITTED_S + 7),
     ]
-    saves = [
-        SeenSave(2, SUBMITTED_S + 7, SUBMITTED_S + 8),
-        SeenSave(None, SUBMITTED_S + 9, None),
-    ]
-    assert history_of_run(RUN, steps, saves, PREFIX) == RunHistory(
+    assert history_of_run(RUN, StepLog(tuple(steps)), LAYOUT) == RunHistory(
         21.0,
         (
             AttemptSpan(1, "us-west4-a", 0.5, 1.0, 2.0, 3.0, 10.0, AttemptOutcome.PREEMPTED),
             AttemptSpan(2, "us-west4-a", 12.0, None, 12.0, 13.0, 20.0, AttemptOutcome.SUCCEEDED),
         ),
         (LoggedStep(1, 1, 5.1), LoggedStep(1, 2, 7.0), LoggedStep(2, 2, 15.0)),
-        (SaveSpan(7.0, 2, 8.0), SaveSpan(9.0)),
+        (SaveSpan(7.0, 2, 8.0), SaveSpan(9.0, 4, None)),
         (14.25,),
         (FiredDisturbance("kill", 9.5),),
     )
@@ -90,11 +99,11 @@ def test_every_time_is_since_the_submission():
 
 def test_a_run_without_a_job_has_its_own_length_and_nothing_else():
     lost = replace(RUN, job=None, fired=(), error="there is no accelerator type 'v9'")
-    assert history_of_run(lost, [], [], "") == RunHistory(22.0)
+    assert history_of_run(lost, StepLog(), SaveLayout("")) == RunHistory(22.0)
 
 
 def test_reads_are_not_restores_where_no_prefix_is_known():
-    assert history_of_run(RUN, [], [], "").restores_s == ()
+    assert history_of_run(RUN, StepLog(), SaveLayout("")).restores_s == ()
 
 
 @given(st.integers(0, 3 * MOST_STEPS))

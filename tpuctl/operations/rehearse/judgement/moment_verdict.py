@@ -7,6 +7,7 @@ from tpuctl.models.rehearsal.moment import Moment
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Check, Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.defect_causes import explain_failure
+from tpuctl.operations.rehearse.judgement.observation.history_of_run import history_of_run
 from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts, run_facts
 from tpuctl.operations.rehearse.judgement.run_checks import check_run
 
@@ -37,6 +38,7 @@ def judge_moment(
         cause=explanation.cause if explanation else None,
         explanation=explanation.text if explanation else "",
         wall_s=max(run.ended_s - run.began_s, 0.0),
+        history=history_of_run(run, facts.log, facts.reference.layout),
     )
 
 

@@ -8,6 +8,7 @@ from tpuctl.models.job import JobState
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Cause, Check, Judgement, ReferenceVerdict
+from tpuctl.operations.rehearse.judgement.observation.history_of_run import history_of_run
 from tpuctl.operations.rehearse.judgement.observation.object_events import object_writes
 from tpuctl.operations.rehearse.judgement.observation.run_facts import (
     ReferenceFacts,
@@ -74,6 +75,7 @@ def judge_reference(
         save_interval_steps=facts.interval_steps,
         prefix=facts.prefix_url,
         wall_s=max(first.ended_s - first.began_s, 0.0),
+        history=history_of_run(first, facts.log, facts.layout),
     )
 
 

@@ -1,8 +1,7 @@
-"""What happened when in a run, drawn from its evidence."""
+"""What happened when in a run, by the clock that starts at the submission of its job."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from tpuctl.models.job import Attempt
 from tpuctl.models.rehearsal.evidence import RunEvidence
@@ -13,46 +12,29 @@ from tpuctl.models.rehearsal.run_history import (
     RunHistory,
     SaveSpan,
 )
+from tpuctl.operations.rehearse.judgement.observation.logged_steps import StepLog, ToldStep
+from tpuctl.operations.rehearse.judgement.observation.object_events import object_reads
+from tpuctl.operations.rehearse.judgement.observation.observed_saves import (
+    SaveLayout,
+    observed_saves,
+)
 
 MOST_STEPS = 300
 """Of each attempt: more than a picture can show."""
 
 
-class SeenStep(NamedTuple):
-    """A step that a worker told; the time is in seconds since 1970."""
-
-    attempt: int
-    step: int
-    time_s: float
-
-
-class SeenSave(NamedTuple):
-    """A save that requests show; the times are in seconds since 1970."""
-
-    step: int | None
-    began_s: float
-    complete_s: float | None
-
-
-def history_of_run(
-    run: RunEvidence, steps: Iterable[SeenStep], saves: Iterable[SeenSave], prefix: str
-) -> RunHistory:
-    """The history of a run.
-
-    `steps` are those of all workers, in any order. `prefix` is where the program saves, as
-    `bucket/prefix`; empty: not known.
-    """
+def history_of_run(run: RunEvidence, log: StepLog, layout: SaveLayout) -> RunHistory:
+    """The history of a run whose lines tell the steps of `log` and whose saves are laid out so."""
     attempts = run.job.attempts if run.job else ()
     zero_s = run.job.submitted_s if run.job else run.began_s
     return RunHistory(
-        max(0.0, run.ended_s - zero_s),
+        max(0.0, _since(zero_s, run.ended_s)),
         tuple(_attempt(attempt, zero_s) for attempt in attempts),
-        tuple(_steps(steps, zero_s)),
-        tuple(SaveSpan(_since(zero_s, save.began_s), save.step, _at(zero_s, save.complete_s))
-              for save in saves),
-        tuple(_restores_s(run, attempts, prefix, zero_s)),
+        tuple(_steps(log.steps, zero_s)),
+        tuple(_saves(run, layout, zero_s)),
+        tuple(_restores_s(run, attempts, layout.prefix, zero_s)),
         tuple(FiredDisturbance(entry.name, _since(zero_s, entry.time_s)) for entry in run.fired),
-    )  # fmt: skip
+    )
 
 
 def _attempt(attempt: Attempt, zero_s: float) -> AttemptSpan:
@@ -70,12 +52,12 @@ def _attempt(attempt: Attempt, zero_s: float) -> AttemptSpan:
     )
 
 
-def _steps(steps: Iterable[SeenStep], zero_s: float) -> Iterator[LoggedStep]:
+def _steps(steps: Iterable[ToldStep], zero_s: float) -> Iterator[LoggedStep]:
     """The first telling of each step of each attempt, not more than a picture can show."""
     first: dict[tuple[int, int], float] = {}
-    for attempt, step, time_s in steps:
-        key = attempt, step
-        first[key] = min(time_s, first.get(key, time_s))
+    for told in steps:
+        key = told.attempt, told.step
+        first[key] = min(told.time_s, first.get(key, told.time_s))
     ordered = sorted((attempt, time_s, step) for (attempt, step), time_s in first.items())
     for number, group in groupby(ordered, key=lambda row: row[0]):
         for _, time_s, step in thin_out(list(group)):
@@ -90,19 +72,20 @@ def thin_out(rows: Sequence[tuple[int, float, int]]) -> list[tuple[int, float, i
     return [rows[index * last // (MOST_STEPS - 1)] for index in range(MOST_STEPS)]
 
 
+def _saves(run: RunEvidence, layout: SaveLayout, zero_s: float) -> Iterator[SaveSpan]:
+    for save in observed_saves(run.requests, layout) if layout.prefix else ():
+        began_s = min(write.began_s for write in save.writes)
+        yield SaveSpan(_since(zero_s, began_s), save.step, _at(zero_s, save.complete_s))
+
+
 def _restores_s(
     run: RunEvidence, attempts: Sequence[Attempt], prefix: str, zero_s: float
 ) -> Iterator[float]:
     """When each attempt first read something that was there below the prefix."""
-    folder = f"{prefix.rstrip('/')}/"
     reads_s = [
-        request.began_s
-        for request in run.requests
-        if request.method == "storage.objects.get"
-        and request.caller
-        and 200 <= request.status < 300
-        and prefix
-        and f"{request.bucket}/{request.object}".startswith(folder)
+        read.began_s
+        for read in object_reads(run.requests)
+        if read.is_found and prefix and read.name.startswith(prefix)
     ]
     for attempt in attempts:
         if attempt.started_s is not None:
