@@ -15,6 +15,8 @@ from tpuctl.models.rehearsal.verdict import (
 
 SKIPPED = "skipped"
 SKIPPED_WHY = "it was not run: the time was over, or the job has no such moment"
+ESSENTIAL = frozenset({"disturbed", "came-back"})
+"""The checks without which a verdict is unknown."""
 GOOD = frozenset({Judgement.PASS, Judgement.WARN})
 
 
@@ -67,9 +69,12 @@ def evidence(verdict: Verdict | ReferenceVerdict) -> Iterator[tuple[str, str]]:
     """Why a verdict is not just `pass`: the cause, and each check that decides it, with labels."""
     if verdict.cause or verdict.explanation:
         yield "cause", ": ".join(filter(None, (verdict.cause, verdict.explanation)))
-    for check in verdict.checks:
-        if check.judgement == verdict.judgement != Judgement.PASS:
-            yield check.judgement, check_text(check)
+    deciding = [each for each in verdict.checks if each.judgement == verdict.judgement]
+    if verdict.judgement == Judgement.UNKNOWN:
+        # Where the moment never came, or the job did not end, nothing else can be known.
+        deciding = [each for each in deciding if each.name in ESSENTIAL] or deciding
+    for check in deciding if verdict.judgement != Judgement.PASS else ():
+        yield check.judgement, check_text(check)
 
 
 def check_text(check: Check) -> str:

@@ -89,7 +89,9 @@ class Run:
             inputs = inputs_of(example)
             error = sum(map(product, self.weights, inputs)) - target_of(example) + blur
             loss += error * error
-            slopes = [slope + 2 * error * value for slope, value in zip(slopes, inputs, strict=True)]
+            slopes = [
+                slope + 2 * error * value for slope, value in zip(slopes, inputs, strict=True)
+            ]
         return loss, slopes
 
 

@@ -205,7 +205,10 @@ NEVER_BACK = Verdict(
 )  # fmt: skip
 UNSEEN = Verdict(
     preemption("save:before-first", "30s"), Judgement.UNKNOWN,
-    (Check("came-back", Judgement.UNKNOWN, "the moment never came: the 1st upload was not made"),),
+    (
+        Check("came-back", Judgement.UNKNOWN, "the moment never came: the 1st upload was not made"),
+        Check("examples", Judgement.UNKNOWN, "the program does not log its examples"),
+    ),
     replay=replay_of("save:before-first/30s"), wall_s=18.9, history=run_history(STEPS, 0),
 )  # fmt: skip
 UNNOTICED = replace(
