@@ -159,7 +159,10 @@ def _legend() -> Html:
     """What the shapes and colours of all pictures mean."""
     items: list[tuple[Html, str]] = [
         (tag("path", d="M0 9L12 3", class_="curve"), "steps; they fall back where it resumes"),
-        (tag("path", d="M6 1L11 6L6 11L1 6Z", class_="save"), "a complete save"),
+        (
+            tag("path", d="M6 1L11 6L6 11L1 6Z", class_="save"),
+            "a save, from its begin to its end",
+        ),
         (tag("path", d="M6 1L11 6L6 11L1 6Z", class_="save torn"), "a save that never completes"),
         (tag("circle", cx=6, cy=6, r=4.5, class_="restore"), "it reads a save"),
         (tag("line", x1=6, x2=6, y1=0, y2=12, class_="disturbed"), "the disturbance"),
@@ -228,7 +231,8 @@ def _capital(text: str) -> str:
 
 
 def _picture(history: RunHistory | None, marks: MomentMarks) -> Html | None:
-    return None if history is None else tag("figure", run_picture(history, marks))
+    """The picture of a run; None where no slice was ever asked for."""
+    return tag("figure", run_picture(history, marks)) if history and history.attempts else None
 
 
 def _checks(checks: Iterable[Check]) -> Html:

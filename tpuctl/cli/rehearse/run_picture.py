@@ -260,7 +260,9 @@ def _save(save: SaveSpan, scale: PictureScale) -> Html:
     )  # fmt: skip
     title = tag("title", f"{what}, {'complete' if is_whole else 'never complete'}")
     corner = tag("svg", title, shape, x=-DIAMOND, y=f"{y - DIAMOND:.1f}", overflow="visible")
-    return tag("svg", corner, x=_percent(scale.x(time_s)), overflow="visible")
+    diamond = tag("svg", corner, x=_percent(scale.x(time_s)), overflow="visible")
+    line = _line(scale.x(save.began_s), scale.x(time_s), y, y, "saving")
+    return join([line, diamond])
 
 
 def _line(x1: float, x2: float, y1: float, y2: float, kind: str) -> Html:

@@ -63,7 +63,8 @@ RUN = RunEvidence(
         written("runs/digits/2/COMMIT", 7.5, number=12),
         written("runs/digits/4/part-0", 9, number=13),
         written("runs/digits/4/COMMIT", 9.5, number=14, ended_s=None),
-        read("runs/digits/LATEST", 4, status=404),
+        read("runs/digits/RUN", 4),  # before there is a save
+        read("runs/digits/LATEST", 13.2, status=404),
         read("data/train.npz", 13.5),
         read("tpuctl/jobs/digits-1/workdir.tar", 13.6),
         read("runs/digits/30/COMMIT", 13.8, caller=""),

@@ -27,12 +27,13 @@ def history_of_run(run: RunEvidence, log: StepLog, layout: SaveLayout) -> RunHis
     """The history of a run whose lines tell the steps of `log` and whose saves are laid out so."""
     attempts = run.job.attempts if run.job else ()
     zero_s = run.job.submitted_s if run.job else run.began_s
+    saves = tuple(_saves(run, layout, zero_s))
     return RunHistory(
         max(0.0, _since(zero_s, run.ended_s)),
         tuple(_attempt(attempt, zero_s) for attempt in attempts),
         tuple(_steps(log.steps, zero_s)),
-        tuple(_saves(run, layout, zero_s)),
-        tuple(_restores_s(run, attempts, layout.prefix, zero_s)),
+        saves,
+        tuple(_restores_s(run, attempts, saves, layout.prefix)),
         tuple(FiredDisturbance(entry.name, _since(zero_s, entry.time_s)) for entry in run.fired),
     )
 
@@ -79,20 +80,22 @@ def _saves(run: RunEvidence, layout: SaveLayout, zero_s: float) -> Iterator[Save
 
 
 def _restores_s(
-    run: RunEvidence, attempts: Sequence[Attempt], prefix: str, zero_s: float
+    run: RunEvidence, attempts: Sequence[Attempt], saves: Sequence[SaveSpan], prefix: str
 ) -> Iterator[float]:
-    """When each attempt first read something that was there below the prefix."""
+    """When each attempt first read something below the prefix, once a save was complete."""
+    zero_s = run.job.submitted_s if run.job else run.began_s
+    saved_s = min((each.complete_s for each in saves if each.complete_s is not None), default=None)
     reads_s = [
-        read.began_s
+        _since(zero_s, read.began_s)
         for read in object_reads(run.requests)
-        if read.is_found and prefix and read.name.startswith(prefix)
+        if read.is_found and read.name.startswith(prefix)
     ]
-    for attempt in attempts:
+    for attempt in attempts if saved_s is not None else ():
         if attempt.started_s is not None:
-            end_s = run.ended_s if attempt.ended_s is None else attempt.ended_s
-            mine = [time_s for time_s in reads_s if attempt.started_s <= time_s <= end_s]
-            if mine:
-                yield _since(zero_s, min(mine))
+            begin_s = max(_since(zero_s, attempt.started_s), saved_s or 0.0)
+            end_s = _since(zero_s, attempt.ended_s or run.ended_s)
+            mine = [time_s for time_s in reads_s if begin_s <= time_s <= end_s]
+            yield from sorted(mine)[:1]
 
 
 def _since(zero_s: float, time_s: float) -> float:
