@@ -12,7 +12,7 @@ from tpuctl.cli.shell.parsing import moment_s, seconds
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
-from tpuctl.cli.shell.tables.values import Moment, Usd, attributes, moments
+from tpuctl.cli.shell.tables.values import PointInTime, Usd, attributes, moments
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
@@ -224,7 +224,7 @@ def _why_it_waits(runtime: Runtime, states: Iterable[QueuedResource]) -> Iterato
         yield request
         after_s = request.valid_after_s
         if after_s is not None and after_s > runtime.now():
-            runtime.output.note(f"it may not be granted before {Moment(after_s)}")
+            runtime.output.note(f"it may not be granted before {PointInTime(after_s)}")
         elif request.state == QueuedResourceState.WAITING_FOR_RESOURCES:
             hint = queued_resources.other_zones(request)
             others = f"; {hint}" if hint else ""

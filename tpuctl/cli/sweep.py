@@ -10,7 +10,7 @@ from tpuctl.cli.shell.options import Yes
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
-from tpuctl.cli.shell.tables.values import Columns, Moment, Usd, attributes, usd_of, values_of
+from tpuctl.cli.shell.tables.values import Columns, PointInTime, Usd, attributes, usd_of, values_of
 from tpuctl.errors import PartialFailureError, UsageError
 from tpuctl.operations.audit import sweep as sweeping
 from tpuctl.operations.audit.sweep import (
@@ -26,7 +26,7 @@ COLUMNS: Columns[ClassifiedHolding] = {
     **attributes(name="holding.name", verdict="verdict.value", noun="holding.noun"),
     **attributes(zone="holding.zone", accelerator_type="holding.accelerator_type"),
     **attributes(state="holding.state"),
-    "created": lambda found: Moment(found.holding.created_s),
+    "created": lambda found: PointInTime(found.holding.created_s),
     "usd_per_hour": lambda found: usd_of(found.holding.usd_per_hour),
     **attributes(holds="holding.holds", job="holding.job_id", owner="owner"),
     "nodes": lambda found: [node.name for node in found.holding.nodes],

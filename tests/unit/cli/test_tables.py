@@ -16,7 +16,7 @@ from tpuctl.cli.shell.output import WORKER_COLOURS, Output
 from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH, fit_columns
 from tpuctl.cli.shell.tables.grid import STATE_STYLES
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
-from tpuctl.cli.shell.tables.values import Moment, Size, Usd, attributes, cell_of, plain, seen
+from tpuctl.cli.shell.tables.values import PointInTime, Size, Usd, attributes, cell_of, plain, seen
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import age
 from unit.cli.test_page_palette import DRAWN_RATIO, contrast
@@ -32,7 +32,7 @@ ROWS = st.lists(
             "size_bytes": st.integers(0, 2**50).map(Size),
             "chips": st.integers(0, 10**6),
             "usd_per_hour": st.floats(0, 10_000).map(Usd),
-            "created": st.floats(0, 10**7).map(lambda ago: Moment(NOW_S - ago)),
+            "created": st.floats(0, 10**7).map(lambda ago: PointInTime(NOW_S - ago)),
             "why": st.text(min_size=0, max_size=200),
         }
     ),
@@ -123,7 +123,7 @@ def test_the_least_important_columns_leave_first_and_then_those_on_the_right():
 
 
 ROW = {"name": "n1", "zone": "us-west4-a", "state": "READY", "size_bytes": Size(584), "chips": 16,
-       "usd_per_hour": Usd(4.804), "created": Moment(NOW_S - 90), "why": None}  # fmt: skip
+       "usd_per_hour": Usd(4.804), "created": PointInTime(NOW_S - 90), "why": None}  # fmt: skip
 OTHER = ROW | {
     "name": "n2",
     "state": "CREATING",
@@ -268,12 +268,17 @@ def fields_shown(fields, columns):
 def test_the_fields_of_one_thing_are_text_on_a_screen():
     fields = {
         "name": "n1",
-        "created": Moment(NOW_S - 7200),
-        "valid_until": Moment(NOW_S + 60),
+        "created": PointInTime(NOW_S - 7200),
+        "valid_until": PointInTime(NOW_S + 60),
         "labels": {"team": "vision", "owner": "ada"},
         "addresses": ["10.0.0.1", "10.0.0.2"],
         "symptoms": [
-            {"worker": "0", "kind": "LOW_MEMORY", "details": None, "created": Moment(NOW_S - 60)},
+            {
+                "worker": "0",
+                "kind": "LOW_MEMORY",
+                "details": None,
+                "created": PointInTime(NOW_S - 60),
+            },
             {"worker": "1", "kind": "OUT_OF_MEMORY", "details": "2 GiB", "created": None},
         ],
         "disks": [],

@@ -9,7 +9,7 @@ from tpuctl.cli.checkpoint.list import COLUMNS
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.progress_display import show_byte_bar
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Moment, attributes, values_of
+from tpuctl.cli.shell.tables.values import PointInTime, attributes, values_of
 from tpuctl.models.duration import age
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _fields(runtime: Runtime, view: "StepView") -> Iterator[tuple[str, object]]:
     yield "written by", view.kind.value
     if view.committed_s is not None:
         ago = age(runtime.now() - view.committed_s)
-        yield "committed", f"{ago} ago ({Moment(view.committed_s)})"
+        yield "committed", f"{ago} ago ({PointInTime(view.committed_s)})"
     yield "size", size_text(view.size_bytes)
     if view.save_s is not None:
         waited = "" if view.blocked_s is None else f"; the program waited {view.blocked_s:.3g} s"

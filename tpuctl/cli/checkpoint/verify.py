@@ -74,14 +74,14 @@ def read_steps(runtime: Runtime, steps: Sequence["FoundStep"]) -> list["VerifyRe
 
 
 def _print_summary(runtime: Runtime, results: Sequence["VerifyResult"]) -> None:
-    from tpuctl.operations.checkpoints.verify import Verdict, counted
+    from tpuctl.operations.checkpoints.verify import StepVerdict, counted
 
-    whole = [result.view for result in results if result.verdict is Verdict.WHOLE]
+    whole = [result.view for result in results if result.verdict is StepVerdict.WHOLE]
     size = size_text(sum(view.size_bytes for view in whole))
     counts = Counter(result.verdict for result in results)
     rest = [
         f"{counted(counts[verdict])} {verdict}"
-        for verdict in (Verdict.UNSEALED, Verdict.PARTIAL, Verdict.GONE)
+        for verdict in (StepVerdict.UNSEALED, StepVerdict.PARTIAL, StepVerdict.GONE)
         if counts[verdict]
     ]
     more = f"; {', '.join(rest)}" if rest else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from tpuctl.cli.explain import line_of
 from tpuctl.cli.job.details import deadman_proof, first_failure, last_step, newest_gang
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
-from tpuctl.cli.shell.tables.values import Moment, Usd
+from tpuctl.cli.shell.tables.values import PointInTime, Usd
 from tpuctl.metrics.findings.state_rules import PLAIN_FAILURE
 from tpuctl.models.duration import age
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, ProofResult, WorkerReport
@@ -72,7 +72,7 @@ def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
 def _supervisor(found: JobDetails) -> str:
     if found.supervisor is not None:
         since = found.supervisor.since_s
-        running = f", since {Moment(since)}" if since is not None else ""
+        running = f", since {PointInTime(since)}" if since is not None else ""
         return f"{found.supervisor.host or found.supervisor.holder}{running}"
     return "" if found.job.is_settled else f"nobody: run: {supervisor_command({found.job.owner})}"
 
@@ -229,8 +229,9 @@ def _events(found: JobDetails) -> DetailBlock:
     events = found.job.events
     hidden = len(events) - EVENTS_SHOWN
     title = f"events (and {hidden} earlier: -o json)" if hidden > 0 else "events"
-    return DetailBlock(title, [(str(Moment(e.time_s)), e.text) for e in events[-EVENTS_SHOWN:]])
+    shown = events[-EVENTS_SHOWN:]
+    return DetailBlock(title, [(str(PointInTime(event.time_s)), event.text) for event in shown])
 
 
 def _ago(found: JobDetails, time_s: float) -> str:
-    return f"{age(found.now_s - time_s)} ago ({Moment(time_s)})"
+    return f"{age(found.now_s - time_s)} ago ({PointInTime(time_s)})"

@@ -8,7 +8,7 @@ from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import (
     Columns,
-    Moment,
+    PointInTime,
     Usd,
     attributes,
     moment_of,
@@ -152,7 +152,7 @@ def job_document(found: JobDetails, wrong: Sequence[Finding]) -> dict[str, Any]:
         "secrets": sorted(job.spec.secrets),
         "logs": found.logs,
         "stacks": found.stacks,
-        "events": [{"time": Moment(each.time_s), "text": each.text} for each in job.events],
+        "events": [{"time": PointInTime(each.time_s), "text": each.text} for each in job.events],
         "findings": [values_of(each, FINDING) for each in wrong],
         "goodput": goodput_document(found.goodput),
         "service": job.replica.service if job.replica else None,

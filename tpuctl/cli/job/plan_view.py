@@ -4,7 +4,7 @@ from typing import Any
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
-from tpuctl.cli.shell.tables.values import Moment, Usd, moment_of
+from tpuctl.cli.shell.tables.values import PointInTime, Usd, moment_of
 from tpuctl.models.slice_options import display_value
 from tpuctl.operations.jobs.plan import JobPlan, PlannedPlace
 
@@ -83,7 +83,7 @@ def _option_text(plan: JobPlan, name: str) -> str:
 
 def _state(place: PlannedPlace) -> str:
     out = place.stockout_s
-    stockout = f"no capacity at {Moment(out)}" if out is not None else ""
+    stockout = f"no capacity at {PointInTime(out)}" if out is not None else ""
     return "; ".join(filter(None, (place.quota, stockout)))
 
 

@@ -7,7 +7,7 @@ import typer
 
 from tpuctl.cli.shell.options import NodeName, Yes, completed_by
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Moment, attributes, printable
+from tpuctl.cli.shell.tables.values import PointInTime, attributes, printable
 from tpuctl.cli.shell.worker_access import CHECK_WORKERS_HINT, reach_workers
 from tpuctl.errors import PartialFailureError, TransientError
 from tpuctl.models.duration import age
@@ -63,7 +63,7 @@ def _print_holders(runtime: Runtime, seen: WorkerChipUse) -> None:
 
 
 def _holder_text(runtime: Runtime, holder: ChipHolder) -> str:
-    since = f"since {Moment(holder.since_s)} ({age(runtime.now() - holder.since_s)})"
+    since = f"since {PointInTime(holder.since_s)} ({age(runtime.now() - holder.since_s)})"
     cancel = f"better end it with: tpuctl job cancel {holder.job}"
     job = f", job {holder.job}: {cancel}" if holder.job else ""
     return f"pid {holder.pid} of {holder.user} {since}: {holder.command}{job}"

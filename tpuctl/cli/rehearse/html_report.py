@@ -15,8 +15,7 @@ from tpuctl.cli.rehearse.verdict_texts import (
     summary_text,
     why_text,
 )
-from tpuctl.cli.shell.tables.values import Moment as TimePoint
-from tpuctl.cli.shell.tables.values import Usd
+from tpuctl.cli.shell.tables.values import PointInTime, Usd
 from tpuctl.cli.web.html import Child, Html, tag
 from tpuctl.cli.web.palette import stylesheet
 from tpuctl.models.rehearsal.run_history import RunHistory
@@ -82,7 +81,7 @@ def _facts(report: RehearsalReport, began_s: float) -> Html:
         "moments": f"{counts.survived} of {counts.total} survived" if counts.total else None,
         "job file": report.file,
         "seed": report.seed,
-        "began": str(TimePoint(began_s)),
+        "began": str(PointInTime(began_s)),
         "took": seconds_text(report.wall_s),
     }
     return _pairs(pairs)

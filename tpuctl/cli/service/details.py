@@ -8,7 +8,7 @@ from tpuctl.cli.shell.output import Output
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import (
     Columns,
-    Moment,
+    PointInTime,
     Usd,
     attributes,
     moment_of,
@@ -35,7 +35,7 @@ COLUMNS: Columns[ServiceView] = {
     "revision": lambda view: view.record.revision.number,
     "accelerator_type": lambda view: " or ".join(view.record.revision.spec.resources.types),
     "zones": lambda view: view.zones,
-    "created": lambda view: Moment(view.record.created_s),
+    "created": lambda view: PointInTime(view.record.created_s),
     "usd_per_hour": usd_per_hour,
     "why": lambda view: view.record.why,
     "owner": lambda view: view.record.owner,
@@ -102,7 +102,7 @@ def service_document(view: ServiceView) -> dict[str, Any]:
         ],
         "supervisor": view.supervisor
         and values_of(view.supervisor, {**attributes("host", "pid", "owner"), **moments("since")}),
-        "events": [{"time": Moment(each.time_s), "text": each.text} for each in record.events],
+        "events": [{"time": PointInTime(each.time_s), "text": each.text} for each in record.events],
     }
 
 
@@ -164,7 +164,7 @@ def service_view(view: ServiceView) -> DetailView:
             for each in view.proxies
         ]),
         DetailBlock("events", [
-            (str(Moment(each.time_s)), each.text) for each in record.events[-EVENTS_SHOWN:]
+            (str(PointInTime(each.time_s)), each.text) for each in record.events[-EVENTS_SHOWN:]
         ]),
     ]  # fmt: skip
     return DetailView(f"service {record.name}", record.state, fields, blocks)
@@ -193,4 +193,4 @@ def _revision_row(revision: Revision) -> tuple[str, ...]:
     state = f"given up: {revision.failure}" if revision.failure else ""
     if revision.same_engine_as:
         state = f"the engine of revision {revision.same_engine_as}"
-    return str(revision.number), str(Moment(revision.created_s)), price, checkpoint, state
+    return str(revision.number), str(PointInTime(revision.created_s)), price, checkpoint, state

@@ -15,7 +15,7 @@ from tpuctl.cli.shell.tables.grid import STATE_STYLES, print_grid
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
 from tpuctl.cli.shell.tables.values import (
     Columns,
-    Moment,
+    PointInTime,
     Size,
     T,
     Usd,
@@ -228,7 +228,7 @@ class Output:
 
     def _field_texts(self, value: Any) -> list[str]:
         """The lines of a value for people: an entry of a list of records has a line of its own."""
-        if isinstance(value, Moment) and value.epoch_s <= self.now():
+        if isinstance(value, PointInTime) and value.epoch_s <= self.now():
             return [f"{value} ({self._age(value.epoch_s)} ago)"]
         if isinstance(value, (list, tuple)) and value:
             texts = [text for each in value for text in self._field_texts(each)]
@@ -238,7 +238,7 @@ class Output:
             known = {key: inner for key, inner in value.items() if inner not in (None, "", [], {})}
             texts = [f"{key}={', '.join(self._field_texts(each))}" for key, each in known.items()]
             return [", ".join(texts)]
-        return [str(value) if isinstance(value, Moment) else seen(value, self._age)]
+        return [str(value) if isinstance(value, PointInTime) else seen(value, self._age)]
 
     def _separated(
         self, header: Iterable[str], rows: Iterable[Mapping[str, Any]], *, is_first: bool = True

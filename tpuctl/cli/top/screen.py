@@ -23,7 +23,7 @@ from tpuctl.agent import ship
 from tpuctl.byte_size import count_text
 from tpuctl.cli.shell.daemon_threads import use_daemon_threads
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Moment, Usd, printable
+from tpuctl.cli.shell.tables.values import PointInTime, Usd, printable
 from tpuctl.cli.top import mesh
 from tpuctl.cli.top.dialogs import Confirmation, Help, PlainText, WorkerDetails
 from tpuctl.cli.top.worker_row import (
@@ -151,7 +151,7 @@ class TopScreen(App[bool]):
         price = "no known price" if usd is None else f"{Usd(usd)} USD/h"
         workers = sum(len(each.workers) for each in self.slices())
         where = escape(f"context {self.runtime.context.name}")
-        now = str(Moment(self.runtime.now()))[11:19]
+        now = str(PointInTime(self.runtime.now()))[11:19]
         count = count_text(workers, "worker")
         return f"[b]tpuctl top[/b]  {where}  {count}  [b]{price}[/b]  {now} UTC"
 

@@ -35,7 +35,7 @@ class Moment:
     timeline: tuple[Mapping[str, Any], ...]
     """Entries for the key `timeline` of the simulator's scenario (docs/scenario.md)."""
     notice_s: float | None = None
-    """The notice of the preemption in seconds; None: there is none, or it is no preemption."""
+    """The notice of the preemption in seconds; None: no notice, or not a preemption."""
     place: str = ""
     """The exact place, for people: "2nd upload of gs://b/runs/x/*/shard-1"."""
     scenario: Mapping[str, Any] = field(default_factory=dict)

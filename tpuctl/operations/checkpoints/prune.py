@@ -11,7 +11,7 @@ from tpuctl.operations.checkpoints.foreign import foreign_steps
 from tpuctl.operations.checkpoints.foreign.foreign_steps import ForeignStep
 from tpuctl.operations.checkpoints.step_view import RESTORABLE_STATES, StepState, StepView
 from tpuctl.operations.checkpoints.survey import DirectorySurvey, FoundStep, OwnStep, has_gone
-from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult
+from tpuctl.operations.checkpoints.verify import StepVerdict, VerifyResult
 from tpuctl.store import Entry, Store
 
 NOT_OURS = "not tpuctl's: --foreign"
@@ -165,7 +165,7 @@ def recheck_plan(
             return intersect_plans(shown, plan)
         for result in verify(unread):
             read.add(result.view.name)
-            if result.verdict is Verdict.CORRUPT:
+            if result.verdict is StepVerdict.CORRUPT:
                 corrupt.add(result.view.name)
 
 

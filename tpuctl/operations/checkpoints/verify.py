@@ -17,7 +17,7 @@ from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState, S
 from tpuctl.operations.checkpoints.survey import CheckpointLocation, FoundStep, OwnStep, has_gone
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """The result of reading a step."""
 
     WHOLE = "whole"
@@ -34,7 +34,7 @@ class VerifyResult:
     """The verdict on a step, and the reason."""
 
     step: FoundStep
-    verdict: Verdict
+    verdict: StepVerdict
     why: str = ""
     unmarked: TpuctlError | None = None
     """Why a step of ours could not be marked: who may read may not write, perhaps."""
@@ -62,15 +62,15 @@ def require_whole(place: CheckpointLocation, results: Sequence[VerifyResult]) ->
     IntegrityError when a step is corrupt, PreconditionError when none has a seal to compare with,
     NoCheckpointError when none is complete.
     """
-    corrupt = [result for result in results if result.verdict is Verdict.CORRUPT]
-    unsealed = [result for result in results if result.verdict is Verdict.UNSEALED]
+    corrupt = [result for result in results if result.verdict is StepVerdict.CORRUPT]
+    unsealed = [result for result in results if result.verdict is StepVerdict.UNSEALED]
     if corrupt:
         first = corrupt[0]
         raise IntegrityError(
             f"{counted(len(corrupt))} corrupt: step {first.view.handle}: {first.why}",
             hint=_corrupt_hint(place, first),
         )
-    if any(result.verdict is Verdict.WHOLE for result in results):
+    if any(result.verdict is StepVerdict.WHOLE for result in results):
         return
     if unsealed:
         raise PreconditionError(
@@ -102,16 +102,16 @@ def verify_found_step(step: FoundStep, advance: Callable[[int], None]) -> Verify
     """Read a step and compare it; `advance` gets the number of bytes compared, from any thread."""
     view = step.view
     if view.state == StepState.PARTIAL:
-        return VerifyResult(step, Verdict.PARTIAL, view.reason)
+        return VerifyResult(step, StepVerdict.PARTIAL, view.reason)
     try:
         wrong = "; ".join(_findings(step, advance))
     except PreconditionError as error:
-        return VerifyResult(step, Verdict.UNSEALED, str(error))
+        return VerifyResult(step, StepVerdict.UNSEALED, str(error))
     except IntegrityError as error:
         wrong = str(error)
     if wrong and has_gone(step):
-        return VerifyResult(step, Verdict.GONE, "it was deleted while it was read")
-    return VerifyResult(step, Verdict.CORRUPT if wrong else Verdict.WHOLE, wrong)
+        return VerifyResult(step, StepVerdict.GONE, "it was deleted while it was read")
+    return VerifyResult(step, StepVerdict.CORRUPT if wrong else StepVerdict.WHOLE, wrong)
 
 
 def _remember(result: VerifyResult) -> VerifyResult:
@@ -120,9 +120,9 @@ def _remember(result: VerifyResult) -> VerifyResult:
     if not isinstance(step, OwnStep):
         return result
     try:
-        if result.verdict is Verdict.CORRUPT and not step.step.defect:
+        if result.verdict is StepVerdict.CORRUPT and not step.step.defect:
             mark_bad(step.store, step.step, result.why)
-        elif result.verdict is Verdict.WHOLE:
+        elif result.verdict is StepVerdict.WHOLE:
             note_verified(step.store, step.step)
     except TpuctlError as error:
         return replace(result, unmarked=error)

@@ -28,7 +28,7 @@ FORMATS = {
     CheckpointKind.DCP: "dcp",
     CheckpointKind.SAFETENSORS: "safetensors",
 }
-GOOD = frozenset({verify.Verdict.WHOLE, verify.Verdict.UNSEALED})
+GOOD = frozenset({verify.StepVerdict.WHOLE, verify.StepVerdict.UNSEALED})
 """A step of another framework that is complete and has no seal is as good as can be seen."""
 
 

@@ -23,7 +23,7 @@ from tpuctl.operations.checkpoints.survey import (
     resolve_directory,
     survey_directory,
 )
-from tpuctl.operations.checkpoints.verify import Verdict, VerifyResult, require_whole
+from tpuctl.operations.checkpoints.verify import StepVerdict, VerifyResult, require_whole
 from tpuctl.store import open_store
 from unit.checkpoint.runs import tree
 from unit.jobs.job_steps import job
@@ -98,10 +98,10 @@ def test_without_jobs_none_is_looked_for():
 @pytest.mark.parametrize(
     ("verdicts", "error"),
     [
-        ([Verdict.WHOLE, Verdict.CORRUPT], IntegrityError),
-        ([Verdict.UNSEALED, Verdict.PARTIAL], PreconditionError),
-        ([Verdict.PARTIAL], NoCheckpointError),
-        ([Verdict.GONE], NoCheckpointError),
+        ([StepVerdict.WHOLE, StepVerdict.CORRUPT], IntegrityError),
+        ([StepVerdict.UNSEALED, StepVerdict.PARTIAL], PreconditionError),
+        ([StepVerdict.PARTIAL], NoCheckpointError),
+        ([StepVerdict.GONE], NoCheckpointError),
     ],
 )
 def test_what_is_not_whole_fails(verdicts, error):
@@ -110,7 +110,7 @@ def test_what_is_not_whole_fails(verdicts, error):
 
 
 def test_one_whole_step_is_enough_when_none_is_corrupt():
-    require_whole(PLACE, results(Verdict.PARTIAL, Verdict.UNSEALED, Verdict.WHOLE))
+    require_whole(PLACE, results(StepVerdict.PARTIAL, StepVerdict.UNSEALED, StepVerdict.WHOLE))
 
 
 def test_seals_that_failed_are_counted():
@@ -135,7 +135,7 @@ def test_what_was_not_shown_is_not_deleted(tmp_path):
         return plan_prune(survey_directory(place), 1, 0.0, foreign=False, corrupt=corrupt)
 
     def verify(steps):
-        return [VerifyResult(step, Verdict.WHOLE) for step in steps]
+        return [VerifyResult(step, StepVerdict.WHOLE) for step in steps]
 
     save(10, 20, 30)
     shown = plan()

@@ -1,12 +1,12 @@
 """Verdicts on runs that are killed at every request: sound programs pass, defects are named."""
 
 import pytest
-from unit.operations.rehearse.played_jobs import kill_moment, play_job
-from unit.operations.rehearse.played_programs import DEFECTIVE, SOUND
 
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
+from unit.operations.rehearse.played_jobs import kill_moment, play_job
+from unit.operations.rehearse.played_programs import DEFECTIVE, SOUND
 
 GOOD = (Judgement.PASS, Judgement.WARN)
 

@@ -24,7 +24,7 @@ from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
 from tpuctl.cli.dashboard.pages.timeline import duration_text, timeline
 from tpuctl.cli.job.describe_view import job_view
 from tpuctl.cli.job.details import first_failure
-from tpuctl.cli.shell.tables.values import Moment, printable
+from tpuctl.cli.shell.tables.values import PointInTime, printable
 from tpuctl.cli.top.worker_row import worker_rows
 from tpuctl.cli.web.html import Child, Html, join, link, path, table, tag
 from tpuctl.metrics.chart_series import charts
@@ -179,7 +179,7 @@ def _took(attempt: Attempt, now_s: float) -> str | None:
 
 def _events(found: JobDetails) -> Html:
     columns: Mapping[str, Callable[[Any], Child]] = {
-        "time": lambda each: str(Moment(each.time_s)),
+        "time": lambda each: str(PointInTime(each.time_s)),
         "event": lambda each: each.text,
     }
     events = found.job.events[::-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.page import Page, heading
 from tpuctl.cli.job.details import first_failure
-from tpuctl.cli.shell.tables.values import Moment, printable
+from tpuctl.cli.shell.tables.values import PointInTime, printable
 from tpuctl.cli.web.html import Html, link, tag
 from tpuctl.models.job import JobRecord
 from tpuctl.models.job_log import LogFilter, LogLine
@@ -128,7 +128,7 @@ def _lines(excerpt: LogExcerpt, query: LogQuery) -> Html:
 
 
 def _row(line: LogLine, *, is_found: bool) -> Html:
-    source = f"{str(Moment(line.time_s))[11:19]} [{line.attempt}-{line.worker_id}] "
+    source = f"{str(PointInTime(line.time_s))[11:19]} [{line.attempt}-{line.worker_id}] "
     text = printable(line.text)
     if line.missing_bytes:
         text = f"({line.missing_bytes} bytes are missing here) {text}"

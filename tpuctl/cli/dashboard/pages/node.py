@@ -8,7 +8,7 @@ from tpuctl.cli.dashboard.board import Board
 from tpuctl.cli.dashboard.page import Page, facts, findings_list, missing_list, state, usd_text
 from tpuctl.cli.dashboard.pages.charts import chart_document, charts_section, workers_table
 from tpuctl.cli.dashboard.pages.mesh_view import mesh_section
-from tpuctl.cli.shell.tables.values import Moment
+from tpuctl.cli.shell.tables.values import PointInTime
 from tpuctl.cli.top.worker_row import worker_rows
 from tpuctl.cli.web.html import Child, Html, join, link, path, tag
 from tpuctl.metrics.chart_series import charts
@@ -61,7 +61,7 @@ def _facts(node: Node, watched: WatchedSlice | None) -> Html:
         "workers": node.worker_count,
         "runtime": node.runtime_version,
         "health": node.health,
-        "created": str(Moment(node.created_s)),
+        "created": str(PointInTime(node.created_s)),
         "cost": f"{usd_text(_price(node, watched))}/h",
     }
     delete = link("Delete", "nodes", node.zone, node.name, "delete")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tpuctl.cli.dashboard.page import facts, heading, usd_text
-from tpuctl.cli.shell.tables.values import Moment
+from tpuctl.cli.shell.tables.values import PointInTime
 from tpuctl.cli.web.html import Child, Html, join, table, tag
 from tpuctl.metrics.goodput.accounting import Billed, Goodput, PartTotal, account, usd_of
 from tpuctl.metrics.goodput.time_parts import Span, TimePart
@@ -42,8 +42,8 @@ def timeline(job: JobRecord, now_s: float) -> Html:
             "goodput": f"{100 * share:.0f} %",
             "time": duration_text(goodput.wall_s),
             "cost": usd_text(bill),
-            "from": str(Moment(spans[0].begin_s)),
-            "to": "now" if job.ended_s is None else str(Moment(spans[-1].end_s)),
+            "from": str(PointInTime(spans[0].begin_s)),
+            "to": "now" if job.ended_s is None else str(PointInTime(spans[-1].end_s)),
         }
     )
     return heading("Time and money", summary, _lanes(job, spans, billed), _parts(goodput, bill))

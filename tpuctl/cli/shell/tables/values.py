@@ -16,7 +16,7 @@ _TWO = tuple(f"{number:02}" for number in range(60))
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PointInTime:
     """A point in time: RFC 3339 for programs, an age for people."""
 
     epoch_s: float
@@ -48,9 +48,9 @@ class Size:
         return size_text(self.size_bytes)
 
 
-def moment_of(epoch_s: float | None) -> Moment | None:
+def moment_of(epoch_s: float | None) -> PointInTime | None:
     """The moment at so many seconds since 1970, where that is known."""
-    return None if epoch_s is None else Moment(epoch_s)
+    return None if epoch_s is None else PointInTime(epoch_s)
 
 
 def usd_of(amount: float | None) -> Usd | None:
@@ -128,7 +128,7 @@ def cell_of(value: Any) -> str:
 
 def seen(value: Any, age_of: Callable[[float], str]) -> str:
     """The text of a value for people: times as ages, sizes with their unit, fractions rounded."""
-    if isinstance(value, Moment):
+    if isinstance(value, PointInTime):
         return age_of(value.epoch_s)
     if isinstance(value, Size):
         return str(value)
@@ -141,7 +141,7 @@ def _rounded(number: float) -> str:
 
 
 PLAIN: Mapping[type, Callable[[Any], Any]] = {
-    Moment: str,
+    PointInTime: str,
     Usd: lambda value: round(value.amount, 6),
     Size: lambda value: value.size_bytes,
     list: lambda value: [plain(inner) for inner in value],

@@ -137,7 +137,9 @@ def _incomplete_save(failed: FailedRun) -> DefectExplanation | None:
         is_used = save.step is not None and resumed.resumed_from == save.step
         if not _was_whole(save) and (is_read or is_used):
             text = f"attempt {resumed.attempt} read the save of {_step(save)}, which lacked"
-            return DefectExplanation(Cause.RESUMES_INCOMPLETE_SAVE, f"{text} {', '.join(save.missing)}")
+            return DefectExplanation(
+                Cause.RESUMES_INCOMPLETE_SAVE, f"{text} {', '.join(save.missing)}"
+            )
     return None
 
 

@@ -104,7 +104,7 @@ def _values(facts: RunFacts) -> Answer:
     if wrong:
         return _wrong_values(wrong, len(compared))
     if counts:
-        return WARN, f"{counts[0].metric} counts anew after the resume: {_told(counts[0])}"
+        return WARN, f"{counts[0].metric} counts again after the resume: {_told(counts[0])}"
     if unstable >= set(reference.values.metrics):
         return UNKNOWN, f"{', '.join(sorted(unstable))} differed before anything was resumed"
     return PASS, f"{len(compared)} steps have the reference's {names}"

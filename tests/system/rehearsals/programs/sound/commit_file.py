@@ -1,4 +1,4 @@
-"""Sound: as Orbax does on Cloud Storage: metadata first, arrays of all workers, commit_success.txt."""
+"""Sound, as Orbax on Cloud Storage: metadata, the arrays of all workers, commit_success.txt."""
 
 import json
 

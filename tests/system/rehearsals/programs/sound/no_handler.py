@@ -1,4 +1,4 @@
-"""Sound: it does nothing at SIGTERM and dies; its saves have a file of each worker and a manifest."""
+"""Sound: SIGTERM ends it without a save; a save has a file of each worker and a manifest."""
 
 import json
 

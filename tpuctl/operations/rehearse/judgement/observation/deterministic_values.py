@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuctl.operations.rehearse.judgement.observation.logged_steps import (
-    ToldStep,
     StepLog,
+    ToldStep,
     is_count,
 )
 

@@ -10,7 +10,7 @@ from tpuctl.models.job_log import LogLine
 LINE_CHARACTERS = 4096
 """No more of a line is searched, as the agent does."""
 STEP_COUNT_METRIC = "steps"
-"""Tells the last step of all; it is no value of a step."""
+"""Tells the last step of all; it is not a value of a step."""
 
 
 @dataclass(frozen=True, slots=True)

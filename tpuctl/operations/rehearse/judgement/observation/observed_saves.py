@@ -73,7 +73,7 @@ def checkpoint_prefix(reference: RunEvidence) -> str:
 
 
 def common_directory(names: Sequence[str]) -> str:
-    """The longest `bucket/…/` that all names begin with and that names no number."""
+    """The longest `bucket/…/` that all names begin with and that has no number in it."""
     if not names:
         return ""
     parts = [name.split("/")[:-1] for name in names]
