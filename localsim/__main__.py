@@ -4,15 +4,14 @@
 """
 
 import argparse
-import gc
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from localsim.startup import quick_imports
 from tpuctl import catalog
 
 
@@ -21,7 +20,7 @@ def main() -> int:
     given = vars(_parser().parse_args())
     verb = given.pop("verb")
     try:
-        with _quick_imports(), _no_trusted_roots():
+        with quick_imports():
             from localsim.server import ServeError
         return int(verb(**given))
     except KeyboardInterrupt:
@@ -29,36 +28,6 @@ def main() -> int:
     except ServeError as refusal:
         sys.stderr.write(f"error: {refusal}\n")
         return refusal.exit_code
-
-
-@contextmanager
-def _quick_imports() -> Iterator[None]:
-    """Let no collection of garbage go through what is imported meanwhile, nor one at the end.
-
-    Both took as long as half of the imports.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@contextmanager
-def _no_trusted_roots() -> Iterator[None]:
-    """Let OpenSSL find no certificates of authorities meanwhile.
-
-    aiohttp reads all of this machine's, twice, when it is imported; localsim asks nobody over TLS.
-    """
-    given = os.environ.get("SSL_CERT_FILE")
-    os.environ["SSL_CERT_FILE"] = os.devnull
-    try:
-        yield
-    finally:
-        del os.environ["SSL_CERT_FILE"]
-        if given is not None:
-            os.environ["SSL_CERT_FILE"] = given
 
 
 def _serve(**settings: Any) -> int:
@@ -121,9 +90,6 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--state-dir", type=Path, required=True, help="where everything is kept, across restarts"
     )
-    serving.add_argument(
-        "--attached", action="store_true", help="end when stdin ends, as with the process behind it"
-    )
     serving.add_argument("--name", default="local", help="name of this cloud (default: local)")
     serving.add_argument(
         "--scenario",
@@ -155,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         "--log-requests",
         action="store_true",
         help="log every request of Cloud Storage, for GET /requests on the control port",
+    )
+    serving.add_argument(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input is closed, as it is when the process that holds it ends",
     )
     clock = serving.add_mutually_exclusive_group()
     clock.add_argument(

@@ -50,6 +50,7 @@ OTHER_APIS = (
     "oauth2",
 )
 """They share a port: no path of one is a path of another."""
+STDIN = 0
 MAX_FILES = 65536
 """Enough for some thousand workers; programs inherit it, and some walk through all that they may
 open."""
@@ -64,7 +65,7 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    if settings.attached:
+    if settings.end_with_stdin:
         _stop_with_stdin(stopping)
     for tries_left in reversed(range(PORT_TRIES)):
         try:
@@ -77,15 +78,22 @@ async def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
 
 
 def _stop_with_stdin(stopping: asyncio.Event) -> None:
-    """Stop when nobody holds the other end of stdin any more."""
-    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+    """Set `stopping` when standard input ends; what comes before is not read as anything.
 
-    def read() -> None:
-        if not os.read(stdin, 4096):
-            loop.remove_reader(stdin)
+    Raises ServeError for a standard input that nobody can wait for, such as a file.
+    """
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        if not os.read(STDIN, 4096):
+            loop.remove_reader(STDIN)
             stopping.set()
 
-    loop.add_reader(stdin, read)
+    try:
+        loop.add_reader(STDIN, look)
+    except OSError as error:
+        sentence = f"--end-with-stdin needs a pipe as standard input: {error.strerror}"
+        raise ServeError(sentence, 2) from error
 
 
 async def _serve(

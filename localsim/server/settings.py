@@ -22,8 +22,6 @@ class Settings:
     port: int | None = None
     time_scale: float = 1.0
     manual_clock: bool = False
-    attached: bool = False
-    """Whether it ends when its stdin does: with whoever started it."""
     tls: bool = False
     isolation: IsolationMode | None = None
     """How workers are kept apart; by default as well as this machine allows."""
@@ -35,6 +33,8 @@ class Settings:
     """The workers' `python3`; by default the one that runs localsim."""
     log_requests: bool = False
     """Whether every request of Cloud Storage is logged."""
+    end_with_stdin: bool = False
+    """Whether to end as soon as standard input does: a pipe from a process that may be killed."""
 
     def check(self) -> None:
         """Raise ServeError for numbers that no clock and no port can have."""

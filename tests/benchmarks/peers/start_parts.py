@@ -9,7 +9,7 @@ marks = {"python": time.process_time()}
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from localsim.__main__ import _no_trusted_roots, _quick_imports  # noqa: E402
+from localsim.startup import quick_imports  # noqa: E402
 
 
 def mark(name: str) -> None:
@@ -17,7 +17,7 @@ def mark(name: str) -> None:
     marks[name] = time.process_time() - sum(marks.values())
 
 
-with _quick_imports(), _no_trusted_roots():
+with quick_imports():
     import asyncio
     import json
     import signal

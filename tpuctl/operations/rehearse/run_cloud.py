@@ -74,7 +74,7 @@ def start_cloud(home: Path, options: SimulatorOptions, environ: Mapping[str, str
     """
     state = local_cloud.state_directory(home, DEFAULT_CONTEXT)
     own = {**without_redirections(environ), "TPUCTL_HOME": str(home)}
-    argv = [*local_cloud.PROGRAM, "serve", "--state-dir", str(state), "--attached"]
+    argv = [*local_cloud.PROGRAM, "serve", "--state-dir", str(state), "--end-with-stdin"]
     simulator = _start([*argv, *options.arguments()], _log(home), own)
     return RunCloud(home, own, simulator, _start_supervisor(home, own))
 
