@@ -119,10 +119,10 @@ def _session_of(client: Any) -> StorageSession:
 
 def _new_client() -> Any:
     """A Client that finds its own credentials, with connections for many requests at once."""
-    from google.cloud import storage
+    from google.cloud.storage import Client
     from requests.adapters import HTTPAdapter
 
-    client = storage.Client()
+    client = Client()
     session = client._http  # noqa: SLF001 - see above
     if not session.is_mtls:
         for scheme in ("https://", "http://"):
