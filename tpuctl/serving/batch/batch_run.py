@@ -116,6 +116,7 @@ class BatchRun:
         self._readers_lock = threading.Lock()
         self._reading = ThreadPoolExecutor(READ_AHEAD, "read-unit")
         self._writing = ThreadPoolExecutor(WRITE_BEHIND, "write-unit")
+        self._ready: deque[tuple[PlannedUnit, Future[UnitRows]]] = deque()
         self._written: deque[Future[DoneUnit]] = deque()
         self._done: set[int] = set()
         self._tried: set[int] = set()
@@ -123,16 +124,30 @@ class BatchRun:
         self._rows = self._rejected = 0
         self._began_s = outside.now()
         self._begun_with = 0
+        self._own_share: deque[int] | None = None
+        """Numbers of the own units that nobody reads yet; None until units are dealt."""
         self._first_unit_s: float | None = None
         self._predicting_s = 0.0
         self._reported_s = self._listed_s = -LIST_EVERY_S
+
+    def read_ahead(self) -> None:
+        """Deal the units and begin to read the first of the own ones.
+
+        Called before `run`, while the model is loaded, it saves the time of the first read.
+        """
+        self._done = list_done(self._output)
+        left = [unit.number for unit in self._plan.units if unit.number not in self._done]
+        place = self._place
+        self._own_share = deque(dealing.own_share(left, place.worker, place.workers))
+        self._fill_ready()
 
     def run(self, batches: PaddedBatches) -> dict[str, Any]:
         """Predict until every unit is done, by whomever; returns the manifest.
 
         Raises StoppedError, JobFailedError (too many rejected rows), and what stores raise.
         """
-        self._done = list_done(self._output)
+        if self._own_share is None:
+            self.read_ahead()
         self._begun_with = len(self._done)
         self._began_s = self._outside.now()
         if self._done:
@@ -164,24 +179,21 @@ class BatchRun:
 
     def _read_units(self) -> Iterator[tuple[PlannedUnit, UnitRows]]:
         """The units of the own share, some read ahead; then those that others have not done."""
-        ready: deque[tuple[PlannedUnit, Future[UnitRows]]] = deque()
-        for unit in self._own_units():
-            ready.append((unit, self._reading.submit(self._read, unit)))
-            if len(ready) > READ_AHEAD:
-                first, rows = ready.popleft()
-                yield first, rows.result()
-        while ready:
-            first, rows = ready.popleft()
-            yield first, rows.result()
+        while self._ready:
+            unit, rows = self._ready.popleft()
+            self._fill_ready()
+            yield unit, rows.result()
         while (unit_to_help := self._unit_to_help()) is not None:
             yield unit_to_help, self._read(unit_to_help)
 
-    def _own_units(self) -> Iterator[PlannedUnit]:
-        left = [unit.number for unit in self._plan.units if unit.number not in self._done]
-        for number in dealing.own_share(left, self._place.worker, self._place.workers):
-            if number not in self._done:
-                self._tried.add(number)
-                yield self._plan.units[number]
+    def _fill_ready(self) -> None:
+        while self._own_share and len(self._ready) < READ_AHEAD:
+            number = self._own_share.popleft()
+            if number in self._done:
+                continue
+            self._tried.add(number)
+            unit = self._plan.units[number]
+            self._ready.append((unit, self._reading.submit(self._read, unit)))
 
     def _unit_to_help(self) -> PlannedUnit | None:
         if len(self._done | self._tried) == len(self._plan.units):

@@ -33,11 +33,10 @@ TERMINATED = 143
 
 
 class PlannedBatch(NamedTuple):
-    """The stores of a batch job and its plan."""
+    """The plan of a batch job, and this worker's part of it, which reads its first units."""
 
-    inputs: Store
-    output: Store
     plan: UnitPlan
+    run: BatchRun
 
 
 def main() -> int:
@@ -64,11 +63,11 @@ def run_worker(environ: Mapping[str, str], outside: BatchOutside) -> None:
     place = WorkerPlace(environment_number(WORKER_ID, 0), environment_number(WORKER_COUNT, 1))
     version = settings.version(environ.get(PROGRAM_VERSION, ""))
     refuse_overlap(settings.input, settings.output)
-    # The stores are opened and the plan is made or read while the model is loaded.
+    # The plan is made or read, and the first units are read, while the model is loaded.
     with ThreadPoolExecutor(1) as pool:
         planned = pool.submit(_plan, settings, version, place, outside)
         predict = None if settings.command else _load(settings)
-        inputs, output, plan = planned.result()
+        plan, run = planned.result()
     if predict is None:
         predict = CommandProgram(
             settings.command, plan.input_format, plan.output_format, environ, _checkpoint(settings)
@@ -80,7 +79,7 @@ def run_worker(environ: Mapping[str, str], outside: BatchOutside) -> None:
         is_padded=not settings.command,
         may_all_fail=settings.max_rejects is not None,
     )
-    BatchRun(inputs, output, plan, settings, place, outside).run(batches)
+    run.run(batches)
 
 
 def _plan(
@@ -90,7 +89,9 @@ def _plan(
     if settings.manifest and settings.step is not None:
         _check_manifest(open_store(settings.checkpoint), settings)
     plan = await_plan(inputs, output, settings, version, place, outside)
-    return PlannedBatch(inputs, output, plan)
+    run = BatchRun(inputs, output, plan, settings, place, outside)
+    run.read_ahead()
+    return PlannedBatch(plan, run)
 
 
 def _check_manifest(checkpoints: Store, settings: BatchSettings) -> None:

@@ -205,15 +205,15 @@ class BulkBucket:
 
         A whole read is verified: IntegrityError when its checksum is not that of the object.
         """
-        received = bytearray()
+        received: list[bytes] = []
         with translate_errors(f"{self.url}/{key}"):
             try:
-                _, checksum = self._receive(key, generation, start, end, received.extend)
+                _, checksum = self._receive(key, generation, start, end, received.append)
             except RequestRefusedError as error:
                 if error.code != _NO_RANGE:
                     raise
                 return b""  # the object ends before `start`
-        data = bytes(received)
+        data = b"".join(received)
         if not start and end is None and checksum not in (None, crc32c(data)):
             raise IntegrityError(
                 f"{self.url}/{key}: the checksum of the bytes that came is not that of the object"

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from tpuctl.errors import (
     TpuctlError,
     UsageError,
 )
+from tpuctl.serving.batch.batch_run import BatchOutside, BatchRun, WorkerPlace
+from tpuctl.serving.batch.padded_batches import PaddedBatches
+from tpuctl.serving.batch.unit_plan import make_plan
 from unit.checkpoint.interruptions import Interruption, Meddler
 from unit.checkpoint.memory_store import Killed, MemoryStore
 from unit.serving.batch.batch_worlds import BatchWorld, npz
@@ -44,6 +48,24 @@ def test_inputs_without_rows_are_no_error():
     table = BatchWorld().add("a.csv", b"x\n")
     assert table.run()["rows_in"] == 0
     assert b"row\n" in table.contents().values()
+
+
+def test_the_first_units_are_read_before_the_model_is_there():
+    job, is_read = world(), threading.Event()
+
+    def note_reads(request, effect):
+        is_read.set()
+        return effect()
+
+    outside = BatchOutside(job.lines.append)
+    inputs, output = MemoryStore(job.inputs), MemoryStore(job.output)
+    plan = make_plan(inputs, output, job.settings, "v1")
+    observed = MemoryStore(job.inputs, note_reads)
+    run = BatchRun(observed, output, plan, job.settings, WorkerPlace(), outside)
+    assert not is_read.is_set()
+    run.read_ahead()
+    assert is_read.wait(10)
+    assert run.run(PaddedBatches(lambda batch: {"y": batch["x"]}, 4))["rows_out"] == 29
 
 
 def test_a_second_run_writes_nothing():

@@ -1,15 +1,19 @@
 """Formats: what is written reads back the same, its bytes follow from its columns alone."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 
 from tpuctl.errors import JobFailedError, UsageError
+from tpuctl.serving.batch.formats import input_reader
 from tpuctl.serving.batch.formats.csv_files import CsvFiles
+from tpuctl.serving.batch.formats.input_reader import InputObject, InputReader
 from tpuctl.serving.batch.formats.json_lines import JsonLines
 from tpuctl.serving.batch.formats.known_formats import open_format
 from tpuctl.serving.batch.formats.npy_files import NpzFiles
+from unit.checkpoint.memory_store import MemoryBucket, MemoryStore
 from unit.serving.batch.batch_worlds import npz
 from unit.serving.batch.test_unit_plan import reader_of
 
@@ -80,6 +84,49 @@ def test_headers_are_those_that_numpy_writes(array):
     assert survey.columns[0][1:] == (array.dtype.str, array.shape[1:])
     parts = [NpzFiles().read(source, span, survey.columns).batch["x"] for span in survey.ranges]
     np.testing.assert_array_equal(np.concatenate([*parts, array[:0]]), array)
+
+
+class CountingStore(MemoryStore):
+    """A bucket that knows how many bytes were read of it."""
+
+    read_bytes = 0
+
+    def get_range(self, *args, **options):
+        data = super().get_range(*args, **options)
+        self.read_bytes += len(data)
+        return data
+
+
+@pytest.mark.parametrize("name", ["npy", "npz"])
+def test_of_a_large_object_only_the_rows_of_a_unit_are_read(name, monkeypatch):
+    monkeypatch.setattr(input_reader, "WHOLE_BYTES", 1000)
+    monkeypatch.setattr(input_reader, "BUFFER_BYTES", 512)
+    array, file = np.arange(80_000.0).reshape(10_000, 8), io.BytesIO()
+    np.save(file, array)
+    store = CountingStore(MemoryBucket())
+    entry = store.put_if_absent(f"a.{name}", file.getvalue() if name == "npy" else npz(x=array))
+    source = InputReader(store, InputObject(entry.key, entry.generation, entry.size_bytes, ""))
+    kind = open_format(name)
+    survey = kind.survey(source, 100)
+    store.read_bytes = 0
+    np.testing.assert_array_equal(
+        kind.read(source, survey.ranges[70], survey.columns).batch["x"], array[7000:7100]
+    )
+    assert store.read_bytes < 100 * 8 * 8 + 5000
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda data: data.replace(b"PK\x03\x04", b"PK\x03\x05"), "not where the archive's dir"),
+        (lambda data: data.replace(b"(4, 3)", b"(9, 3)"), "bytes are missing"),
+    ],
+)
+def test_a_damaged_archive_is_refused(damage, text):
+    source = reader_of("a.npz", damage(npz(x=np.zeros((4, 3)))))
+    with pytest.raises(UsageError, match=text):
+        survey = NpzFiles().survey(source, 100)
+        NpzFiles().read(source, survey.ranges[0], survey.columns)
 
 
 def test_structured_values_are_refused():

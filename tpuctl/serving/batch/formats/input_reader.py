@@ -13,6 +13,7 @@ from tpuctl.store import Store
 WHOLE_BYTES = 64 * 1024 * 1024
 """Up to this size an object is read at once, and kept for its other units."""
 BLOCK_BYTES = 8 * 1024 * 1024
+BUFFER_BYTES = 1024 * 1024
 
 
 class InputObject(NamedTuple):
@@ -50,15 +51,23 @@ class InputReader:
 
         Raises PreconditionError when the object is not what it was when the plan was made.
         """
+        return bytes(self.view(start, end))
+
+    def view(self, start: int, end: int) -> memoryview:
+        """The same bytes without a copy, where the object is kept."""
         if self.size_bytes <= WHOLE_BYTES:
-            return self._read_whole()[start:end]
-        return self._get(start, min(end, self.size_bytes))
+            return memoryview(self._read_whole())[start:end]
+        return memoryview(self._get(start, min(end, self.size_bytes)))
 
     def open(self) -> BinaryIO:
         """A file over the object, to seek and read in."""
         if self.size_bytes <= WHOLE_BYTES:
             return io.BytesIO(self._read_whole())
-        return io.BufferedReader(_RangeFile(self), 1024 * 1024)
+        return self.open_part(0, self.size_bytes)
+
+    def open_part(self, start: int, end: int) -> BinaryIO:
+        """A file over the bytes from start up to, not including, end, to seek and read in."""
+        return io.BufferedReader(_RangeFile(self, start, min(end, self.size_bytes)), BUFFER_BYTES)
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes in pieces, in order."""
@@ -84,12 +93,12 @@ class InputReader:
 
 
 class _RangeFile(io.RawIOBase):
-    """A file whose reads are ranges of an object."""
+    """A file whose reads are ranges of an object, from `start` to before `end`."""
 
-    def __init__(self, source: InputReader) -> None:
+    def __init__(self, source: InputReader, start: int, end: int) -> None:
         super().__init__()
-        self._source = source
-        self._place = 0
+        self._source, self._start, self._end = source, start, end
+        self._place = start
 
     def readable(self) -> bool:
         return True
@@ -98,19 +107,19 @@ class _RangeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._place - self._start
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._source.size_bytes}
-        self._place = max(0, start[whence] + offset)
-        return self._place
+        origin = {io.SEEK_SET: self._start, io.SEEK_CUR: self._place, io.SEEK_END: self._end}
+        self._place = max(self._start, origin[whence] + offset)
+        return self.tell()
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        end = min(self._place + view.nbytes, self._source.size_bytes)
+        end = min(self._place + view.nbytes, self._end)
         if end <= self._place:
             return 0
-        data = self._source.read(self._place, end)
+        data = self._source.view(self._place, end)
         view[: len(data)] = data
         self._place += len(data)
         return len(data)

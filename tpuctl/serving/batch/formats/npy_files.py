@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import zipfile
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -32,6 +33,12 @@ _HEADER = re.compile(
     r"\{'descr': '(?P<descr>[^'\\]+)', 'fortran_order': (?P<fortran>True|False),"
     r" 'shape': \((?P<shape>[0-9, ]*)\), *\}\s*"
 )
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+"""What stands before a file in an archive: its mark, and the sizes of name and extra field.
+
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, section 4.3.7
+"""
+_IS_ENCRYPTED = 1
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive: the same columns are the same bytes at any time."""
 
@@ -77,7 +84,7 @@ class NpzFiles:
         headers = {}
         with _open_archive(source) as archive:
             for name in sorted(archive.namelist()):
-                with _open_member(archive, name, source.url) as file:
+                with _open_member(archive, name, source) as file:
                     headers[name.removesuffix(".npy")] = read_header(file, source.url)
         rows = {header.shape[0] for header in headers.values()}
         if len(rows) != 1:
@@ -93,7 +100,7 @@ class NpzFiles:
         batch = {}
         with _open_archive(source) as archive:
             for column in columns:
-                with _open_member(archive, f"{column.name}.npy", source.url) as file:
+                with _open_member(archive, f"{column.name}.npy", source) as file:
                     header = read_header(file, source.url)
                     batch[column.name] = read_rows(file, header, unit, source.url)
         return UnitRows(batch, np.arange(unit.start, unit.end))
@@ -113,10 +120,10 @@ class NpzFiles:
     def row_numbers(self, data: bytes) -> Array:
         """The column ROW of an archive."""
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            file = _open_member(archive, f"{ROW}.npy", "the output")
-            header = read_header(file, "the output")
-            rows = header.shape[0]
-            return read_rows(file, header, UnitRange(0, rows, 0, rows), "the output")
+            file = io.BytesIO(archive.read(f"{ROW}.npy"))
+        header = read_header(file, "the output")
+        rows = header.shape[0]
+        return read_rows(file, header, UnitRange(0, rows, 0, rows), "the output")
 
 
 def read_header(file: BinaryIO, url: str) -> ArrayHeader:
@@ -190,11 +197,29 @@ def _open_archive(source: InputReader) -> zipfile.ZipFile:
         raise UsageError(text) from error
 
 
-def _open_member(archive: zipfile.ZipFile, name: str, url: str) -> BinaryIO:
+def _open_member(archive: zipfile.ZipFile, name: str, source: InputReader) -> BinaryIO:
     try:
-        return archive.open(name)  # type: ignore[return-value]
+        member = archive.getinfo(name)
+        if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & _IS_ENCRYPTED:
+            return _open_stored(member, source)
+        return archive.open(member)  # type: ignore[return-value]
     except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-        raise UsageError(f"{url}: {name} cannot be read: {_first_line(error)}") from error
+        text = f"{source.url}: {name} cannot be read: {_first_line(error)}"
+        raise UsageError(text) from error
+
+
+def _open_stored(member: zipfile.ZipInfo, source: InputReader) -> BinaryIO:
+    """The file of a member that is not compressed, to seek in; raises BadZipFile.
+
+    That of zipfile reads everything before the place that it is to seek.
+    """
+    start = member.header_offset + _LOCAL_HEADER.size
+    header = source.read(member.header_offset, start)
+    mark, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header.ljust(_LOCAL_HEADER.size, b"\0"))
+    if mark != b"PK\x03\x04":
+        raise zipfile.BadZipFile("it is not where the archive's directory says")
+    start += name_bytes + extra_bytes
+    return source.open_part(start, start + member.file_size)
 
 
 def _column(name: str, header: ArrayHeader) -> TableColumn:
