@@ -250,7 +250,9 @@ class _Rehearsal:
     def _disturbed(self, moment: Moment) -> RunPlan:
         longest_s = max(_wall_s(each) for each in self.references)
         scenario = {**moment.scenario, "timeline": [dict(entry) for entry in moment.timeline]}
-        return self._plan(moment.name, scenario, 3 * longest_s + DISTURBANCE_S)
+        plan = self._plan(moment.name, scenario, 3 * longest_s + DISTURBANCE_S)
+        kills = moment.disturbance == Disturbance.SUPERVISOR_KILLED
+        return replace(plan, kills_supervisor=kills)
 
     def _plan(self, name: str, scenario: Mapping[str, object], limit_s: float) -> RunPlan:
         return RunPlan(

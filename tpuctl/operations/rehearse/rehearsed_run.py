@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +21,13 @@ from tpuctl.operations.jobs.submit import JobRequest
 from tpuctl.operations.local import local_cloud
 from tpuctl.operations.local.local_cloud import SimulatorOptions
 from tpuctl.operations.rehearse import run_buckets, run_evidence
+from tpuctl.operations.rehearse.judgement.planned_moments import SUPERVISOR_ENTRY
 from tpuctl.operations.rehearse.process_usage import watch_memory
 from tpuctl.operations.rehearse.run_clients import RunClients
 from tpuctl.operations.rehearse.run_cloud import RunCloud, start_cloud
 
 POLL_S = 0.1
+TIMELINE_WAIT_S = 1
 QUICK_CLOUD = {
     "acceptance_delay_s": 0.1,
     "provisioning_delay_s": 0.2,
@@ -54,6 +57,8 @@ class RunPlan:
     python: Path | None = None
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """With the `timeline`, if something is to happen."""
+    kills_supervisor: bool = False
+    """Whether the supervisor is killed when the timeline's entry of that name happens."""
     delay_s: float = 0.0
     """It begins that much later."""
 
@@ -108,7 +113,7 @@ def carry_out_run(plan: RunPlan, hooks: RunHooks) -> tuple[RunEvidence, RunUsage
         clients = RunClients(plan.home, _context(cloud), plan.environ)
         began_s = time.time()
         mark()
-        with watch_memory(cloud.pids) as memory:
+        with watch_memory(cloud.pids) as memory, _killed_supervisor(plan, cloud):
             run_buckets.prepare_buckets(clients, plan.spec, plan.data)
             found, error = _submitted(clients, plan)
             mark()
@@ -191,3 +196,28 @@ def _settled(
         else:
             hooks.pause(POLL_S)
     return job, None
+
+
+@contextmanager
+def _killed_supervisor(plan: RunPlan, cloud: RunCloud) -> Iterator[None]:
+    """Kill the supervisor during the block, when the timeline says so, and start another one."""
+    if not plan.kills_supervisor:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_kill_supervisor_once, args=(cloud, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _kill_supervisor_once(cloud: RunCloud, ended: threading.Event) -> None:
+    control = local_cloud.control_api(cloud.line)
+    while not ended.is_set():
+        fired = run_evidence.fired_entries(control.timeline(0, TIMELINE_WAIT_S))
+        if any(entry.name == SUPERVISOR_ENTRY for entry in fired):
+            cloud.replace_supervisor()
+            return

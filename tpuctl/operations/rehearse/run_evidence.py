@@ -1,9 +1,10 @@
 """What is observed of a run at its end, and the file that keeps it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from tpuctl.api.control import ControlApi
 from tpuctl.errors import NotFoundError, TpuctlError
@@ -11,7 +12,7 @@ from tpuctl.jobs import client
 from tpuctl.jobs.logs import log_stream
 from tpuctl.jobs.record import decoding
 from tpuctl.models.job import JobRecord, JobSpec
-from tpuctl.models.rehearsal.evidence import CheckpointCheck, RunEvidence
+from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
 from tpuctl.operations.checkpoints import survey, verify
 from tpuctl.operations.checkpoints.step_view import CheckpointKind, StepState
 from tpuctl.operations.checkpoints.survey import CheckpointLocation
@@ -20,6 +21,8 @@ from tpuctl.operations.rehearse.rehearsal_folder import EVIDENCE, write_document
 from tpuctl.operations.rehearse.run_buckets import bucket_names
 from tpuctl.operations.rehearse.run_clients import RunClients
 
+DONE = "done"
+"""The state of an entry of a timeline that has happened."""
 OWN_PREFIX = "tpuctl/"
 """What tpuctl keeps in the bucket of jobs."""
 FORMATS = {
@@ -49,7 +52,7 @@ def collect_evidence(
         error=str(error) if error else "",
         lines=tuple(lines),
         requests=tuple(each for each in control.requests() if each.bucket in buckets),
-        fired=(),
+        fired=tuple(fired_entries(control.timeline())),
         objects=dict(_objects(clients, buckets)),
         checkpoint=_checked(clients, spec),
         leftovers=tuple(_leftovers(clients)),
@@ -72,6 +75,13 @@ def load_evidence(home: Path) -> RunEvidence:
     """The evidence that was kept with a run; raises OSError, MalformedError."""
     document = json.loads((home / EVIDENCE).read_text("utf-8"))
     return decoding.decode_dataclass(RunEvidence, document)
+
+
+def fired_entries(timeline: Iterable[Mapping[str, Any]]) -> Iterator[FiredEntry]:
+    """The entries of a timeline that have happened."""
+    for entry in timeline:
+        if entry["state"] == DONE:
+            yield FiredEntry(entry["name"], entry["fired_s"], entry["request"] or 0)
 
 
 def _objects(clients: RunClients, buckets: Sequence[str]) -> Iterator[tuple[str, int]]:
