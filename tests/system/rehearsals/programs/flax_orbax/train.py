@@ -1,4 +1,4 @@
-"""Flax trains on all devices of the slice; Orbax's CheckpointManager saves while training goes on."""
+"""Flax trains on all devices of the slice; Orbax's CheckpointManager saves in the background."""
 
 import os
 import time
@@ -19,7 +19,10 @@ def batch(step: int):
     inputs = numbers.standard_normal((BATCH, 16), dtype=np.float32)
     labels = np.tanh(inputs.sum(axis=1, keepdims=True))
     rows = NamedSharding(mesh, PartitionSpec("data"))
-    return [jax.make_array_from_callback(each.shape, rows, each.__getitem__) for each in (inputs, labels)]
+    return [
+        jax.make_array_from_callback(each.shape, rows, each.__getitem__)
+        for each in (inputs, labels)
+    ]
 
 
 @jax.jit

@@ -1,4 +1,4 @@
-"""Ray Train's JaxTrainer fits a made-up set on all devices, and reports checkpoints to the bucket."""
+"""Ray Train's JaxTrainer fits a made-up set on all devices and keeps checkpoints in the bucket."""
 
 import os
 import tempfile
@@ -38,7 +38,9 @@ def fit() -> None:
             yield jax.make_array_from_callback(each.shape, rows, each.__getitem__)
 
     numbers = np.random.default_rng(0)
-    weights = {name: numbers.normal(0, 0.3, shape).astype("float32") for name, shape in SHAPES.items()}
+    weights = {
+        name: numbers.normal(0, 0.3, shape).astype("float32") for name, shape in SHAPES.items()
+    }
     first = 0
     if found := ray.train.get_checkpoint():
         with found.as_directory() as folder, np.load(Path(folder) / "weights.npz") as saved:
