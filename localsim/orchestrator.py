@@ -150,8 +150,8 @@ class Orchestrator:
         if suffering := set(self._suffering):
             await asyncio.wait(suffering)
 
-    async def until(self, condition: Callable[[Cloud], bool], wait_s: float) -> None:
-        """Return when the condition is true, or real seconds have passed."""
+    async def until(self, condition: Callable[[Cloud], bool], wait_s: float | None) -> None:
+        """Return when the condition is true, or real seconds have passed; None waits for ever."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not condition(self.cloud):

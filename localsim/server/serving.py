@@ -33,6 +33,7 @@ from localsim.server.components import (
 from localsim.server.listeners import find_certificates
 from localsim.server.settings import Settings
 from localsim.services.net.google_hosts import SERVICE_OF
+from localsim.services.worker.program_lines import ProgramLines
 from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.disk.interpreters import find_interpreter
 from localsim.workers.isolation.modes import Isolation
@@ -141,8 +142,9 @@ async def _start(
     failing = asyncio.create_task(_fail_with(chosen.isolation))
     for life in (living, failing):
         stack.callback(life.cancel)
-    sampling = asyncio.create_task(parts.sampler.live())
-    stack.callback(sampling.cancel)
+    lines = ProgramLines(parts.orchestrator, parts.slices.list_disks)
+    for watching in (parts.sampler.live(), lines.live()):
+        stack.callback(asyncio.create_task(watching).cancel)
     line = _line(settings, state, parts)
     for record in parts.orchestrator.cloud.unreadable:
         sys.stderr.write(f"warning: {describe_unreadable(record)}\n")

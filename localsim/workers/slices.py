@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from localsim.worker_facts import HostIdentity
 from localsim.workers import free_ports, host_faults, startup_script
 from localsim.workers.disk import slice_disk as disks
-from localsim.workers.disk.slice_disk import SliceDisk
+from localsim.workers.disk.slice_disk import SliceDisk, WorkerDisk
 from localsim.workers.isolation.interface import HostUsage
 from localsim.workers.isolation.modes import Host, Isolation
 from localsim.workers.spec import HEALTHY, HostFault, SliceSpec
@@ -169,6 +169,12 @@ class Slices:
         return next(
             filter(None, (each.ssh_endpoint(address) for each in self._running.values())), None
         )
+
+    def list_disks(self) -> Iterator[tuple[str, WorkerDisk]]:
+        """`NODE/WORKER` and the disk of every worker that runs."""
+        for running in list(self._running.values()):
+            for index, disk in enumerate(running.disk.workers):
+                yield _sender(running, index), disk
 
     def is_up(self, sender: str) -> bool:
         """Whether the worker `NODE/WORKER` runs and has a network."""
