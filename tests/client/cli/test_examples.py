@@ -13,7 +13,8 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.models.job import Checkpoints, JobState
 
 NOT_PLAYED = re.compile(
-    r"quickstart|rehearse|supervisor run|dashboard|record --|data mount|node (forward|ssh |stop|start|logs)"
+    r"rehearse|quickstart|supervisor run|dashboard|record --|data mount"
+    r"|node (forward|ssh |stop|start|logs)"
     r"|local (shell|bench|up|down)|job (ssh|exec|retry|cancel|tensorboard)|(run|predict) digits"
     r"|submit digits/job.yaml$|logs -f|--watch|top( digits)?$|service (describe|logs|update|delete)"
     r"|serve chat|context (create|delete|check|edit|rename)|checkpoint seal|bench serve"
