@@ -27,14 +27,14 @@ NOISE = 0.05
 class Run:
     """The state of the training on one worker."""
 
-    def __init__(self, noise_of_worker=True):
+    def __init__(self, *, has_own_noise=True):
         self.peers = Peers()
         self.worker, self.workers = self.peers.id, self.peers.count
         self.objects = Objects(os.environ["TPUCTL_CHECKPOINT_DIR"])
         self.step = 0
         self.weights = [0.0] * WIDTH
         self.momentum = [0.0] * WIDTH
-        self.noise = random.Random(1000 + self.worker * noise_of_worker)
+        self.noise = random.Random(1000 + self.worker * has_own_noise)
         self.order = random.Random(7).sample(range(EXAMPLES), EXAMPLES)
         self.position = 0
         """Where in the order the next examples are."""

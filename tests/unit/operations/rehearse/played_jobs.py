@@ -4,8 +4,10 @@ Two workers train in step. A job is killed before or after the request that a te
 begins again with what the bucket has. No process runs and no time passes.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from tpuctl.models.job import (
@@ -31,6 +33,17 @@ MOST_ATTEMPTS = 4
 TICK_S = 0.01
 
 State = dict[str, int]
+REQUEST = re.compile(
+    r"(?P<phase>before|at the first byte of|in the middle of|after) (?P<count>\d+)\w\w"
+    r" (?P<verb>upload|download|list) of (?P<glob>\S+)( by \S+/(?P<worker>\d+))?"
+)
+"""What a planned moment says of a request."""
+STEP = re.compile(r"at step (?P<step>\d+) of \S+/(?P<worker>\d+)")
+VERBS = {
+    "storage.objects.insert": "upload",
+    "storage.objects.get": "download",
+    "storage.objects.list": "list",
+}
 
 
 class Killed(Exception):  # noqa: N818 (it is an event, no error)
@@ -42,12 +55,51 @@ class Crashed(Exception):  # noqa: N818
 
 
 @dataclass
+class Kill:
+    """When the workers of a job are killed: at a request by its number, or as a `when` says."""
+
+    number: int = 0
+    is_after: bool = False
+    when: str = ""
+    name: str = "kill"
+    seen: int = 0
+
+    def is_at(self, number: int, method: str, name: str, worker: int) -> bool:
+        """Whether it comes at this request."""
+        match = REQUEST.fullmatch(self.when)
+        if match is None:
+            return number == self.number
+        is_meant = (
+            VERBS.get(method) == match["verb"]
+            and fnmatchcase(f"{BUCKET}/{PREFIX}{name}", match["glob"])
+            and match["worker"] in (None, str(worker))
+        )
+        self.seen += is_meant
+        self.is_after = match["phase"] == "after"
+        return is_meant and self.seen == int(match["count"])
+
+    def is_at_step(self, step: int, worker: int) -> bool:
+        """Whether it comes when a worker tells this step."""
+        match = STEP.fullmatch(self.when)
+        return match is not None and (int(match["step"]), int(match["worker"])) == (step, worker)
+
+
+def kills_of(timeline: tuple[Mapping[str, Any], ...]) -> list[Kill]:
+    """The kills of a moment's timeline, one after the other."""
+    found = []
+    entries = list(timeline)
+    while entries:
+        found.append(Kill(when=entries[0]["when"], name=entries[0]["name"]))
+        entries = entries[0].get("then", [])
+    return found
+
+
+@dataclass
 class Play:
     """One run of a job: the bucket, the time, and everything that is recorded."""
 
-    kill_number: int = 0
-    """The worker request at which the job is killed; 0: never."""
-    is_kill_after: bool = False
+    kills: list[Kill] = field(default_factory=list)
+    """Those that are still to come; the first one is waited for."""
     bucket: dict[str, Any] = field(default_factory=dict)
     now_s: float = 1000.0
     attempt: int = 1
@@ -93,9 +145,10 @@ class Play:
         upload: int = 0,
     ) -> int:
         """Record one request, and kill the job at the chosen one."""
-        number = len(self.requests) + 1
-        is_last = number == self.kill_number
-        is_made = content is not None and (not is_last or self.is_kill_after)
+        number, is_whole = len(self.requests) + 1, upload <= 0 or content is None
+        kill = self.kills[0] if self.kills else Kill()
+        is_last = is_whole and kill.is_at(number, method, name, worker)
+        is_made = content is not None and (not is_last or kill.is_after)
         if is_made:
             self.bucket[name] = content
         is_there = method.endswith("insert") or name in self.bucket or not name
@@ -115,9 +168,14 @@ class Play:
             )
         )
         if is_last:
-            self.fired.append(FiredEntry("kill", self.now_s, number))
-            raise Killed
+            self.die(number)
         return number
+
+    def die(self, request: int = 0) -> None:
+        """The workers are killed now."""
+        kill = self.kills.pop(0)
+        self.fired.append(FiredEntry(kill.name, self.now_s, request))
+        raise Killed
 
     def tick(self) -> float:
         """A little later."""
@@ -127,6 +185,9 @@ class Play:
     def say(self, worker: int, text: str) -> None:
         """Print a line."""
         self.lines.append(LogLine(self.attempt, worker, self.tick(), text))
+        step = text.removeprefix("step=").partition(" ")[0]
+        if self.kills and step.isdigit() and self.kills[0].is_at_step(int(step), worker):
+            self.die()
 
 
 Save = Callable[[Play, int, list[State]], None]
@@ -175,9 +236,9 @@ def play_attempt(play: Play, program: Program) -> None:
             program.save(play, states[0]["step"], states)
 
 
-def play_job(program: Program, kill_number: int = 0, *, is_kill_after: bool = False) -> RunEvidence:
+def play_job(program: Program, kills: Sequence[Kill] = ()) -> RunEvidence:
     """Run a job until it succeeds or fails too often."""
-    play = Play(kill_number, is_kill_after)
+    play = Play(list(kills))
     state, began_s = JobState.FAILED, play.now_s
     for number in range(1, MOST_ATTEMPTS + 1):
         play.attempt, started_s = number, play.tick()
@@ -196,7 +257,6 @@ def play_job(program: Program, kill_number: int = 0, *, is_kill_after: bool = Fa
                 outcome=outcome,
             )
         )
-        play.kill_number = 0
         if outcome == AttemptOutcome.SUCCEEDED:
             state = JobState.SUCCEEDED
             break

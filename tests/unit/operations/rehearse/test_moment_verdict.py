@@ -5,7 +5,7 @@ import pytest
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
-from unit.operations.rehearse.played_jobs import kill_moment, play_job
+from unit.operations.rehearse.played_jobs import Kill, kill_moment, play_job
 from unit.operations.rehearse.played_programs import DEFECTIVE, SOUND
 
 GOOD = (Judgement.PASS, Judgement.WARN)
@@ -17,10 +17,10 @@ def verdicts(program) -> list[Verdict]:
     kills = range(1, len(references[0].requests) + 1)
     return [
         judge_moment(
-            kill_moment(), play_job(program, kill, is_kill_after=after), references, RehearseSpec()
+            kill_moment(), play_job(program, [Kill(number, is_after)]), references, RehearseSpec()
         )
-        for kill in kills
-        for after in (False, True)
+        for number in kills
+        for is_after in (False, True)
     ]
 
 

@@ -222,6 +222,11 @@ def object_glob(places: RunPlaces, write: ObjectWrite) -> str:
     return fixed[0] + "".join(filled)
 
 
+def kind_glob(name: str) -> str:
+    """The objects of the same kind in every save: the name with `*` for every number in it."""
+    return "*".join(_escaped(text) for text in name_parts(name).template.split("#"))
+
+
 def caller_pattern(places: RunPlaces, request: StorageRequest) -> str:
     """The worker that sent a request, as NODE/WORKER in every run."""
     return _caller(places, request.caller)

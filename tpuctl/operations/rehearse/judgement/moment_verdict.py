@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tpuctl.models.rehearsal.evidence import RunEvidence
-from tpuctl.models.rehearsal.moment import Moment
+from tpuctl.models.rehearsal.moment import Disturbance, Moment
 from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Check, Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.defect_causes import explain_failure
@@ -53,8 +53,9 @@ def worst_judgement(checks: Iterable[Check]) -> Judgement:
 
 
 def _moment_came(facts: RunFacts) -> Check:
-    """Whether everything that the moment wanted to happen did happen."""
-    wanted = count_entries(facts.moment.timeline)
+    """Whether every preemption of the moment, or the first entry of another one, happened."""
+    is_preemption = facts.moment.disturbance == Disturbance.PREEMPTION
+    wanted = count_entries(facts.moment.timeline) if is_preemption else 1
     fired = len(facts.run.fired)
     if fired >= wanted:
         return Check("disturbed", Judgement.PASS, facts.moment.place or facts.moment.title)

@@ -13,6 +13,7 @@ from tpuctl.operations.rehearse.judgement.moment_places import (
     before_first_save,
     before_first_step,
     first_object,
+    kind_glob,
     last_marker,
     last_object,
     marker_or_last,
@@ -136,9 +137,11 @@ def _restores(places: RunPlaces) -> Iterator[Moment]:
 def _twice(places: RunPlaces) -> Iterator[Moment]:
     """Preempted in the middle of a save, and again in the next one that it makes."""
     place = upload_place("twice", "in the middle of", middle_object)(places)
-    if place is None:
+    save = places.save("twice")
+    like = middle_object(save) if save else None
+    if place is None or like is None:
         return
-    second = f"in the middle of 1st upload of {places.facts.layout.prefix}*"
+    second = f"in the middle of 1st upload of {kind_glob(like.name)}"
     for ending, words, notice_s in NOTICES:
         again = {"name": "again", "when": second, "do": f"preempt {places.node} {words}"}
         timeline = (_first_preemption(places, place, again),)

@@ -104,7 +104,10 @@ def _values(facts: RunFacts) -> Answer:
     if wrong:
         return _wrong_values(wrong, len(compared))
     if counts:
-        return WARN, f"{counts[0].metric} counts again after the resume: {_told(counts[0])}"
+        return (
+            WARN,
+            f"{counts[0].metric} counts from the start again after the resume: {_told(counts[0])}",
+        )
     if unstable >= set(reference.values.metrics):
         return UNKNOWN, f"{', '.join(sorted(unstable))} differed before anything was resumed"
     return PASS, f"{len(compared)} steps have the reference's {names}"
@@ -167,7 +170,10 @@ def _steps_once(facts: RunFacts) -> Answer:
     if extra and len(expected & made) < len(made) / 2:
         return UNKNOWN, "it tells other steps than the undisturbed run"
     if extra:
-        return FAIL, f"worker {extra[0][0]} made step {extra[0][1]}, which the reference has not"
+        return (
+            FAIL,
+            f"worker {extra[0][0]} made step {extra[0][1]}, which the reference does not have",
+        )
     if missing:
         return FAIL, f"worker {missing[0][0]} left out step {missing[0][1]}"
     steps = numbers_of(facts.log.steps)

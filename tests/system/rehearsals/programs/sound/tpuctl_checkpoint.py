@@ -37,7 +37,7 @@ def load(run, found):
     )
 
 
-run = Run(noise_of_worker=False)
+run = Run(has_own_noise=False)
 url = os.environ["TPUCTL_CHECKPOINT_DIR"]
 with Checkpointer(url, run.worker, run.workers, every=SAVE_EVERY) as checkpointer:
     run.peers.connect()
