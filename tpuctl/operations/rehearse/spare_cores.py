@@ -9,16 +9,16 @@ from pathlib import Path
 
 STAT = Path("/proc/stat")
 WINDOW_S = 1.5
-IDLE_FIELDS = slice(4, 6)
-"""Of the line of all cores: idle, and waiting for a disk (proc(5))."""
+IDLE_FIELD = 4
+"""Of the line of all cores (proc(5)): without the time in which they wait for a disk."""
 
 
 def idle_seconds() -> float | None:
     """How long all cores together have been idle; None where the system does not tell."""
     try:
         fields = STAT.read_text("ascii").split("\n", 1)[0].split()
-        return sum(map(int, fields[IDLE_FIELDS])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
+        return int(fields[IDLE_FIELD]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
         return None
 
 
