@@ -62,6 +62,7 @@ PROXY_QUEUE_S = 30.0            # a request, until a replica takes it
 PROXY_TRIES = 3                 # of one request, each on another replica
 PROXY_IDLE_CONNECTION_S = 1.5   # a connection that is used again: engines close theirs after 2 s
 PROXY_PROBE_S, PROXY_PROBE_PAUSE_S = 2.0, 1.0
+PROXY_LOST_S = 30.0             # requests in flight, once no connection to their machine is made
 PROXY_DRAIN_S = 30.0            # requests in flight, when the proxy ends
 PROXY_KEEPALIVE_S, PROXY_KEEPALIVE_COUNT = 10, 3  # a replica whose machine is gone without a word
 

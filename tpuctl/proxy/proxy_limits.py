@@ -33,6 +33,8 @@ class ProxyLimits:
     """So many probes in a row without an answer take a replica out; a refused one does at once."""
     probes_back: int = 2
     """So many good probes in a row bring a replica back that was taken out."""
+    lost_s: float = policy.PROXY_LOST_S
+    """After so long without a sign of a replica's machine, the requests that it has fail."""
     failures: int = 3
     """So many failed answers in a row remove a replica for a while."""
     server_errors: int = 5

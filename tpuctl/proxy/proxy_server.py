@@ -18,6 +18,7 @@ from tpuctl.network_policy import PROXY_DRAIN_S
 from tpuctl.proxy.access_control import AccessControl
 from tpuctl.proxy.error_answers import error_body
 from tpuctl.proxy.exchange import Exchange, ExchangeParts
+from tpuctl.proxy.lost_replicas import LostReplicas
 from tpuctl.proxy.proxy_limits import ProxyLimits
 from tpuctl.proxy.readiness_probes import ReadinessProbes
 from tpuctl.proxy.replica_connections import (
@@ -124,7 +125,8 @@ class ServiceProxy:
         server = self._make_server(parts)
         loop = asyncio.get_running_loop()
         port = await loop.create_server(server, sock=listening, ssl=tls, backlog=BACKLOG)
-        probing = asyncio.create_task(probes.run())
+        lost = LostReplicas(self.pool, session, self.dial, self.limits, self.monotonic, self.say)
+        watching = [asyncio.create_task(each.run()) for each in (probes, lost)]
         try:
             yield
         finally:
@@ -133,7 +135,8 @@ class ServiceProxy:
                 await self._drain(server, drain_s)
             finally:
                 parts.is_ending = True
-                probing.cancel()
+                for each in watching:
+                    each.cancel()
                 await server.shutdown(CLOSE_S)
                 await session.close()
                 await fresh.close()

@@ -11,6 +11,7 @@ import select
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -46,6 +47,21 @@ class ExhaustedError(Exception):
 
 class ReplicaConnection(ResponseHandler):
     """A connection that looks at its socket before it is used again."""
+
+    _loss: OSError | None = None
+
+    def break_off(self, why: str) -> None:
+        """End the connection as if it were lost."""
+        self._loss = ConnectionResetError(errno.ECONNRESET, why)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Fail what was being read: a body without a length would otherwise look complete."""
+        error = exc or self._loss
+        if error is not None and self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(aiohttp.ClientPayloadError(_text_of(error)))
+        super().connection_lost(error)
 
     def is_connected(self) -> bool:
         """Whether requests can be sent: the other end has neither closed nor sent anything."""
@@ -92,6 +108,7 @@ class ReplicaConnector(aiohttp.BaseConnector):
         self._dial = dial
         self._connect_s = limits.connect_s
         self.addresses: dict[str, ReplicaAddress] = {}
+        self.connections: dict[ReplicaAddress, WeakSet[ReplicaConnection]] = {}
 
     async def _create_connection(self, req: "ClientRequest", *_others: object) -> ResponseHandler:
         """Connect; raises UnreachableError, ExhaustedError."""
@@ -103,9 +120,7 @@ class ReplicaConnector(aiohttp.BaseConnector):
         except TimeoutError:
             raise UnreachableError(f"no connection within {self._connect_s:g} s") from None
         except (OSError, TpuctlError) as error:
-            if getattr(error, "errno", None) in EXHAUSTED or (
-                isinstance(error.__cause__, OSError) and error.__cause__.errno in EXHAUSTED
-            ):
+            if is_exhausted(error):
                 raise ExhaustedError(_text_of(error)) from error
             raise UnreachableError(_text_of(error)) from error
         keep_alive(connected)
@@ -113,6 +128,7 @@ class ReplicaConnector(aiohttp.BaseConnector):
             _, connection = await loop.create_connection(
                 lambda: ReplicaConnection(loop), sock=connected
             )
+            self.connections.setdefault(address, WeakSet()).add(connection)
         except OSError as error:
             connected.close()
             raise UnreachableError(_text_of(error)) from error
@@ -154,12 +170,22 @@ class ReplicaSession:
             self._connector.addresses[host] = address
         return f"http://{host}:{address.port}"
 
+    def break_off(self, address: ReplicaAddress, why: str) -> None:
+        """End every connection to a replica as if it were lost; requests on them fail."""
+        for each in list(self._connector.connections.pop(address, ())):
+            each.break_off(why)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
 
 
-def _text_of(error: Exception) -> str:
+def is_exhausted(error: BaseException) -> bool:
+    """Whether this machine has no more sockets."""
+    return any(getattr(each, "errno", None) in EXHAUSTED for each in (error, error.__cause__))
+
+
+def _text_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__

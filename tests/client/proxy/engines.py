@@ -235,11 +235,11 @@ async def proxied(
 
 @contextlib.asynccontextmanager
 async def standing(
-    limits: ProxyLimits = LIMITS, token: str | None = None, tls=None, drain_s: float = 5.0
+    limits: ProxyLimits = LIMITS, token: str | None = None, tls=None, drain_s: float = 5.0, way=dial
 ) -> AsyncIterator[Stand]:
     """A proxy without a replica."""
     lines: list[str] = []
-    proxy = ServiceProxy(dial, limits, AccessControl(token), lines.append, random=Random(1))
+    proxy = ServiceProxy(way, limits, AccessControl(token), lines.append, random=Random(1))
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
