@@ -16,6 +16,8 @@ from tpuctl.proxy.header_rules import AUTHORIZATION, HOST
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 REFUSED_METHODS = frozenset({"CONNECT", "TRACE"})
+ALLOWED = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+"""What Allow says; methods that nobody has registered are passed on, too."""
 SCHEME = "bearer "
 
 
@@ -33,10 +35,10 @@ class AccessControl:
     def refusal(self, request: web.BaseRequest) -> ProxyError | None:
         """Why a request is refused; None for one that is passed on."""
         if request.method in REFUSED_METHODS or not request.raw_path.startswith("/"):
-            is_target = request.method in REFUSED_METHODS
-            code = "method_not_allowed" if is_target else "bad_request"
-            what = "this method is not passed on" if is_target else "the target is not a path"
-            return refused(405 if is_target else 400, code, what)
+            if request.method in REFUSED_METHODS:
+                what = "this method is not passed on"
+                return refused(405, "method_not_allowed", what, Allow=ALLOWED)
+            return refused(400, "bad_request", "the target is not a path")
         if len(request.headers.getall(HOST, ())) > 1:
             return refused(400, "bad_request", "it has two hosts")
         if self.token is None:

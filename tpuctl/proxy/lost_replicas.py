@@ -1,6 +1,5 @@
 """Ends requests at machines that are gone without a word, where no connection breaks.
 
-
 The system notices such a machine only where a connection leads straight to it. Behind a SOCKS5
 proxy or a jump host nothing breaks, and an answer that never comes looks like one that takes long.
 An engine that is busy, or that has closed its port and finishes its requests, is another thing: its

@@ -76,6 +76,7 @@ def test_health_and_metadata(served):
         answer = served.ask("GET", path)
         found[path] = answer[0]
         assert ("error" in json.loads(answer[2])) == (status >= 400)
+        assert answer[1].get("Allow") == ("POST" if status == 405 else None)
     assert found == paths
     assert served.ask("HEAD", "/health")[::2] == (200, b"")
     assert json.loads(served.ask("GET", "/v2/models/probe_model")[2]) == {

@@ -258,3 +258,5 @@ def test_paths_of_the_protocol():
         with pytest.raises(ProtocolError) as caught:
             parse_model_path(*asked)
         assert (asked, caught.value.status) == (asked, status)
+        allowed = {"GET": "POST", "POST": "GET, HEAD"}[asked[0]] if status == 405 else ""
+        assert caught.value.allow == allowed

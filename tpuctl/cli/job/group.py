@@ -112,7 +112,7 @@ def wait(runtime: Runtime, name: JobName, timeout: Timeout = None) -> None:
     from tpuctl.cli.shell import job_notices
     from tpuctl.operations.jobs import queries, supervision
 
-    job = queries.find_job(runtime, name)
+    job = queries.find_ending_job(runtime, name)
     job_notices.add_cancel_note(runtime, job)
     job = job_notices.result_of(runtime, supervision.wait_until_settled(runtime, job, timeout))
     show_jobs(runtime.output, [job])

@@ -144,9 +144,9 @@ def show_plan(runtime: Runtime, request: "JobRequest") -> None:
     """Print what a submission would do and cost; nothing is written."""
     from tpuctl.cli.job import plan_view
     from tpuctl.cli.shell import detail_view
-    from tpuctl.operations.jobs import plan
+    from tpuctl.operations.services import submit as services
 
-    found = job_notices.result_of(runtime, plan.plan_job(runtime, request))
+    found = job_notices.result_of(runtime, services.plan_job_or_service(runtime, request))
     if runtime.output.is_table:
         detail_view.print_details(runtime.output, plan_view.plan_view(found))
     else:

@@ -81,9 +81,15 @@ def _replicas(document: Document) -> ReplicaRange:
     on_demand = given.get("on_demand", default.on_demand)
     place = document.place("serve.replicas")
     if least > most:
-        raise UsageError(f"{place}: min is {least}, and max is {most}")
+        raise UsageError(
+            f"{place}: min is {least}, and max is {most}",
+            hint=f"write max: {least}, or leave max out for exactly {least}",
+        )
     if on_demand > most:
-        raise UsageError(f"{place}: on_demand is {on_demand}, and max is {most}")
+        raise UsageError(
+            f"{place}: on_demand is {on_demand}, and max is {most}",
+            hint=f"write max: {on_demand}, or a smaller on_demand",
+        )
     return ReplicaRange(
         least,
         most,

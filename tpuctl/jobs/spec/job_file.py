@@ -64,7 +64,8 @@ def _job_spec(document: Document, path: Path, bucket: str, environ: Mapping[str,
         shell=_shell(document),
         requires=document.get("requires"),
         progress=_progress(document),
-        cache=_expand(document.get("serve.cache") or document.get("cache", ""), bucket) or None,
+        cache=expand_bucket(document.get("serve.cache") or document.get("cache", ""), bucket)
+        or None,
         workdir=workdir,
         envs=_envs(document, bucket, environ),
         secrets=_secrets(document, path),
@@ -78,7 +79,7 @@ def _job_spec(document: Document, path: Path, bucket: str, environ: Mapping[str,
         search=_search(document),
         ray=_ray(document),
         serve=serve,
-        predict=file_predict.read_predict(document, partial(_expand, bucket=bucket)),
+        predict=file_predict.read_predict(document, partial(expand_bucket, bucket=bucket)),
     )
     return file_serve.with_engine(spec, document)
 
@@ -88,7 +89,7 @@ def _serve(document: Document, bucket: str) -> ServeSpec | None:
     serve = file_serve.read_serve(document)
     if serve is None or serve.checkpoint is None:
         return serve
-    return replace(serve, checkpoint=_expand(serve.checkpoint, bucket))
+    return replace(serve, checkpoint=expand_bucket(serve.checkpoint, bucket))
 
 
 def _run(document: Document) -> str:
@@ -170,12 +171,13 @@ def _envs(document: Document, bucket: str, environ: Mapping[str, str]) -> dict[s
             place = document.place(f"envs.{name}")
             raise UsageError(f"{place} has no value, and your environment has none for it")
     return {
-        name: environ[name] if value is None else _expand(value, bucket)
+        name: environ[name] if value is None else expand_bucket(value, bucket)
         for name, value in given.items()
     }
 
 
-def _expand(value: str, bucket: str) -> str:
+def expand_bucket(value: str, bucket: str) -> str:
+    """A value of a job file with the name of a bucket in place of $BUCKET."""
     return BUCKET.sub(lambda _: bucket, value)
 
 
@@ -203,7 +205,7 @@ def _file_mounts(document: Document, bucket: str) -> dict[str, str]:
             raise UsageError(f"{place} {why}", hint="choose a directory such as /data")
         if _normal_path(path) in found:
             raise UsageError(f"{place} is given twice")
-        found[_normal_path(path)] = _expand(url, bucket)
+        found[_normal_path(path)] = expand_bucket(url, bucket)
     return found
 
 
@@ -212,7 +214,9 @@ def _checkpoints(document: Document, bucket: str) -> Checkpoints | None:
     if directory is None:
         return None
     keep = document.get("checkpoints.keep", DEFAULT_KEEP)
-    return Checkpoints(_expand(directory, bucket), keep, document.get("checkpoints.digest", ""))
+    return Checkpoints(
+        expand_bucket(directory, bucket), keep, document.get("checkpoints.digest", "")
+    )
 
 
 def _restart(document: Document) -> Restart:

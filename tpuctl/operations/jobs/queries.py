@@ -3,11 +3,12 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from tpuctl.errors import DamagedStateError, UsageError
+from tpuctl.errors import DamagedStateError, NotFoundError, UsageError
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import job_steps
 from tpuctl.jobs.policy import attempt_end, budget, zones
 from tpuctl.jobs.record import record_store, status_text
+from tpuctl.jobs.services import service_store
 from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import JobRecord, JobState
 from tpuctl.operations.jobs.events import JobRuntime, Warned
@@ -66,6 +67,23 @@ def find_job(runtime: JobRuntime, name: str) -> JobRecord:
     Raises NotFoundError, and UsageError when several open jobs have the name.
     """
     return client.describe(runtime.store(), name)
+
+
+def find_ending_job(runtime: JobRuntime, name: str) -> JobRecord:
+    """The job to wait for; raises what `find_job` does, and UsageError for a service's name."""
+    try:
+        job = find_job(runtime, name)
+        is_service = job.replica is not None and name != job.job_id
+    except (NotFoundError, UsageError):
+        if service_store.generation(runtime.store(), name) is None:
+            raise
+        is_service = True
+    if is_service:
+        raise UsageError(
+            f"{name!r} is a service, which goes on until it is deleted",
+            hint=f"run: tpuctl service describe {name}",
+        )
+    return job
 
 
 def list_jobs(runtime: JobRuntime) -> Generator[Warned, None, list[JobRecord]]:

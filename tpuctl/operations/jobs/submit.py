@@ -246,3 +246,19 @@ def _check_buckets(runtime: JobRuntime, spec: JobSpec) -> Iterator[Warned]:
     for path, url in spec.file_mounts.items():
         if next(iter(runtime.store(url).list()), None) is None:
             yield Warned(f"file_mounts: there is nothing at {url} for {path} yet")
+    yield from checkpoint_warnings(runtime, spec)
+
+
+def checkpoint_warnings(runtime: JobRuntime, spec: JobSpec) -> Iterator[Warned]:
+    """A warning when the engine of a service is to load what is not there; raises UsageError."""
+    url = (spec.serve and spec.serve.checkpoint) or ""
+    if not url.startswith("gs://"):
+        return  # a name that the engine knows
+    try:
+        is_empty = next(iter(runtime.store(url).list()), None) is None
+    except NotFoundError:
+        is_empty = True
+    except (PermissionDeniedError, TransientError):
+        return  # the workers may have other rights
+    if is_empty:
+        yield Warned(f"serve.checkpoint: there is nothing at {url} yet")

@@ -11,6 +11,7 @@ from tpuctl.jobs.secrets import job_secrets, secret_handover
 from tpuctl.jobs.services import service_store, service_submission
 from tpuctl.jobs.services.rollout import is_halted, old_replicas
 from tpuctl.jobs.services.service_submission import RevisionDraft
+from tpuctl.jobs.spec import job_file
 from tpuctl.jobs.submit.job_submission import Submitter
 from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.inference.service_record import Revision, ServiceRecord, ServiceState
@@ -25,11 +26,13 @@ from tpuctl.operations.jobs.events import (
     ServiceSubmitted,
     Submitting,
 )
+from tpuctl.operations.jobs.plan import JobPlan, plan_job
 from tpuctl.operations.jobs.submit import (
     CheckedRequest,
     JobRequest,
     check_file,
     check_request,
+    checkpoint_warnings,
     submission_warnings,
     submit_checked,
 )
@@ -98,6 +101,27 @@ def submit_job_or_service(
     return (yield from submit_checked(runtime, found))
 
 
+def plan_job_or_service(
+    runtime: JobRuntime, request: JobRequest
+) -> Generator[JobNotice, None, JobPlan]:
+    """What the submission of a job file would do and cost; nothing is written.
+
+    Raises what the submission would raise before it writes.
+    """
+    planned = yield from plan_job(runtime, request)
+    spec = planned.job.spec
+    if spec.serve is not None:
+        submitter = Submitter(
+            owner=planned.job.owner, provides=frozenset(filter(None, (spec.requires,)))
+        )
+        placed = replace(spec, resources=replace(spec.resources, zones=planned.job.zones))
+        draft = service_submission.draft_revision(
+            placed, 1, runtime.outside, submitter, runtime.now()
+        )
+        yield Noted(price_text(draft.revision, planned.job.zones))
+    return planned
+
+
 def submit_file(
     runtime: JobRuntime, request: JobRequest
 ) -> Generator[JobNotice, None, ServiceRecord]:
@@ -136,7 +160,9 @@ def plan_update(
             say=lines.append,
         )
     if checkpoint is not None and spec.serve is not None:
-        spec = replace(spec, serve=replace(spec.serve, checkpoint=checkpoint))
+        url = job_file.expand_bucket(checkpoint, runtime.context.bucket)
+        spec = replace(spec, serve=replace(spec.serve, checkpoint=url))
+        yield from checkpoint_warnings(runtime, spec)
     number = service_submission.next_revision(service)
     draft = service_submission.draft_revision(
         spec, number, runtime.outside, submitter, runtime.now()

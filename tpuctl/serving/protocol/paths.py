@@ -6,7 +6,12 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
+from tpuctl.serving.protocol.protocol_error import (
+    ProtocolError,
+    bad_request,
+    short_text,
+    wrong_method,
+)
 
 _MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?(?:/([^/]+))?")
 _METHODS = {"": "GET", "ready": "GET", "infer": "POST"}
@@ -37,5 +42,5 @@ def parse_model_path(method: str, target: str) -> ModelPath:
     if wanted is None:
         raise bad_request(f"{short_text(verb)} of a model is not supported")
     if method != wanted and (method, wanted) != ("HEAD", "GET"):
-        raise ProtocolError(405, f"the method of this path is {wanted}, not {method}")
+        raise wrong_method(method, wanted)
     return ModelPath(unquote(name), version and unquote(version), verb or "")

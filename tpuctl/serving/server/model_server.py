@@ -16,7 +16,12 @@ from tpuctl.serving.protocol.infer_request import RequestRules, decode_request
 from tpuctl.serving.protocol.infer_response import ResponseEncoder
 from tpuctl.serving.protocol.model_documents import ModelInfo, model_metadata, server_metadata
 from tpuctl.serving.protocol.paths import parse_model_path
-from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
+from tpuctl.serving.protocol.protocol_error import (
+    ProtocolError,
+    bad_request,
+    short_text,
+    wrong_method,
+)
 from tpuctl.serving.server.batch_dispatcher import BatchDispatcher
 from tpuctl.serving.server.line_log import LineLog
 from tpuctl.serving.server.server_metrics import MEDIA_TYPE, ServerMetrics
@@ -149,7 +154,7 @@ class ModelServer:
         page = self._pages.get(head.target.partition("?")[0])
         if page is not None:
             if head.method not in ("GET", "HEAD"):
-                raise ProtocolError(405, f"the method of this path is GET, not {head.method}")
+                raise wrong_method(head.method, "GET")
             status, body, media_type = page()
             connection.respond(status, body, media_type=media_type)
             return
@@ -164,6 +169,7 @@ class ModelServer:
             self._metrics.answers[error.status] += 1
         self._log.error(f"{error.status} to {connection.peer} for {what}: {error.message}")
         headers = "" if error.retry_after_s is None else f"Retry-After: {error.retry_after_s}\r\n"
+        headers += f"Allow: {error.allow}\r\n" if error.allow else ""
         body = json.dumps({"error": error.message}).encode()
         connection.respond(
             error.status, body, media_type=JSON, headers=headers, closes=error.closes

@@ -1,11 +1,13 @@
 """`tpuctl service`: what is listed, shown and refused; the records lie where real ones do."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from client.cli.job.job_records import attempt, job, put, store_of
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.local import open_jobs
 from tpuctl.jobs.services import service_store
@@ -22,6 +24,8 @@ from tpuctl.models.inference.service_record import (
     ServiceState,
 )
 from tpuctl.models.job import AttemptState, JobSpec, JobState, Resources
+from tpuctl.operations.jobs.events import Warned
+from tpuctl.operations.services.submit import plan_update
 
 T = 1_800_000_000.0
 SPEC = JobSpec(
@@ -116,6 +120,29 @@ def test_a_service_that_is_not_there_is_not_found(tpuctl, cloud):
     assert tpuctl("service", "list", "-o", "json").json == []
 
 
+def test_nobody_waits_for_the_end_of_a_service(tpuctl, chat, store):
+    record = service_store.load(store, "chat").record
+    service_store.create(store, replace(record, name="idle", replicas=()))
+    for name in ("chat", "idle"):
+        result = tpuctl("job", "wait", name)
+        assert (result.code, result.err.splitlines()[:2]) == (
+            2, [f"error: {name!r} is a service, which goes on until it is deleted",
+                f"hint: run: tpuctl service describe {name}"]
+        )  # fmt: skip
+
+
+def test_an_update_looks_at_the_checkpoint_as_a_submission_does(chat, cloud):
+    with closing(Runtime(environ={"TPUCTL_HOME": str(cloud.home)})) as runtime:
+        planning = plan_update(runtime, "chat", None, "gs://$BUCKET/nothing")
+        assert next(planning) == Warned(
+            "serve.checkpoint: there is nothing at gs://local-bucket/nothing yet"
+        )
+        with pytest.raises(StopIteration) as ended:
+            next(planning)
+    (change,) = ended.value.value.changes
+    assert change == ("serve.checkpoint", "gs://b/one", "gs://local-bucket/nothing")
+
+
 def test_delete_asks_and_names_what_it_costs(tpuctl, chat, store):
     result = tpuctl("service", "delete", "chat")
     assert result.code == 80
@@ -170,6 +197,12 @@ def test_the_plan_of_a_service_writes_nothing(tpuctl, cloud, tmp_path, store):
     (tmp_path / "chat.yaml").write_text(FILE)
     planned = tpuctl("job", "submit", str(tmp_path / "chat.yaml"), "--dry-run", "-o", "json")
     assert (planned.code, planned.json["usd_per_hour"]) == (0, 2.428)
+    assert "1 replica of v5litepod-4 in " in planned.err
+    assert ": 2.43 USD/h while READY" in planned.err
+    (tmp_path / "more.yaml").write_text(FILE.replace("8000}", "8000, replicas: {min: 1, max: 3}}"))
+    planned = tpuctl("job", "submit", str(tmp_path / "more.yaml"), "--dry-run")
+    assert "1 to 3 replicas of v5litepod-4 in " in planned.err
+    assert ": 2.43 to 7.28 USD/h while READY" in planned.err
     assert list(store.list("tpuctl/")) == []
 
 

@@ -579,3 +579,16 @@ def test_what_does_not_go_with_a_service_is_refused(tmp_path):
             loaded(tmp_path, text)
         said[text] = str(caught.value)
     assert {text: said[text] for text, start in wrong.items() if start not in said[text]} == {}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "hint"),
+    [
+        ("{min: 3, max: 2}", "write max: 3, or leave max out for exactly 3"),
+        ("{on_demand: 2}", "write max: 2, or a smaller on_demand"),
+    ],
+)
+def test_a_range_of_replicas_that_is_none_has_a_hint(tmp_path, replicas, hint):
+    with pytest.raises(UsageError) as caught:
+        loaded(tmp_path, ENGINE + f", replicas: {replicas}}}\n")
+    assert caught.value.hint == hint
