@@ -288,12 +288,8 @@ def build_controls(parts: Components, watch: RequestWatch | None = None) -> Cont
 
     async def reset() -> None:
         await orchestrator.reset()
-        parts.project.metadata.clear()
-        parts.project.secrets.clear()
-        parts.project.logs.clear()
-        parts.project.samples.clear()
-        objects.clear()
-        objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+        parts.project.clear()
+        objects.begin_again(PROJECT, BUCKET, BUCKET_PROPERTIES)
         if watch is not None:
             watch.clear()
 

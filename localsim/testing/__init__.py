@@ -6,8 +6,8 @@ if TYPE_CHECKING:
     from localsim.testing.cloud_test_case import CloudTestCase
     from localsim.testing.job_runs import JobAttempt, JobRun
     from localsim.testing.simulated_cloud import SimulatedClock, SimulatedCloud, cloud
+    from localsim.testing.simulated_slices import SimulatedSlice
     from localsim.testing.simulator_options import SimulatedCloudError
-    from localsim.testing.slices import SimulatedSlice
     from localsim.testing.tpuctl_command import TpuctlResult
 
 __all__ = [
@@ -29,7 +29,7 @@ _MODULES = {
     "SimulatedClock": "simulated_cloud",
     "SimulatedCloud": "simulated_cloud",
     "SimulatedCloudError": "simulator_options",
-    "SimulatedSlice": "slices",
+    "SimulatedSlice": "simulated_slices",
     "TpuctlResult": "tpuctl_command",
     "cloud": "simulated_cloud",
 }

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from localsim.testing.job_runs import JobRun
     from localsim.testing.simulated_cloud import SimulatedCloud
+    from localsim.testing.simulated_slices import SimulatedSlice
     from localsim.testing.simulator_options import SimulatorOptions
-    from localsim.testing.slices import SimulatedSlice
 
 MARKERS = (
     "localsim(fresh=False, **options): a simulator of the test's own, or with other options of"

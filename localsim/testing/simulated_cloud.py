@@ -11,9 +11,9 @@ from localsim.testing.client_environment import client_environment
 from localsim.testing.home_directory import KEPT, delete_entry, has_supervisor, state_directory
 from localsim.testing.job_runs import JobRun
 from localsim.testing.local_http import JsonConnection
+from localsim.testing.simulated_slices import STEP_S, SimulatedSlice, SliceApi, real_pause
 from localsim.testing.simulator_options import SimulatorOptions
 from localsim.testing.simulator_process import RunningSimulator, run_simulator
-from localsim.testing.slices import STEP_S, SimulatedSlice, SliceApi, real_pause
 from localsim.testing.tpuctl_command import TpuctlResult, run_tpuctl
 
 if TYPE_CHECKING:

@@ -47,7 +47,13 @@ def connect(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run the block as one transaction, durable when the block ends; an error rolls it back."""
+    """Run the block as one transaction, durable when the block ends; an error rolls it back.
+
+    A block within a block is a part of the outer one.
+    """
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -118,6 +118,13 @@ class ObjectStore(ObjectChanges):
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 
+    def begin_again(self, project: str, bucket: str, properties: Properties) -> None:
+        """Delete everything and create one bucket, in one change."""
+        with self.database.change():
+            self._delete_rows()
+            self.ensure_bucket(project, bucket, properties)
+        self.bodies.sweep(kept=frozenset(), unfinished=frozenset())
+
     def ensure_bucket(self, project: str, name: str, properties: Properties) -> None:
         """Create a bucket unless it exists."""
         with self.database.change():
@@ -198,13 +205,16 @@ class ObjectStore(ObjectChanges):
     def clear(self) -> None:
         """Delete every object, upload and bucket."""
         with self.database.change():
-            for table in TABLES:
-                self.database.connection.execute(f"DELETE FROM {table}")
+            self._delete_rows()
         self.bodies.sweep(kept=frozenset(), unfinished=frozenset())
 
     def close(self) -> None:
         """Close the database."""
         self.database.close()
+
+    def _delete_rows(self) -> None:
+        for table in TABLES:
+            self.database.connection.execute(f"DELETE FROM {table}")
 
     def _rewrite(
         self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool

@@ -5,6 +5,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from localsim.rules.db.database import transaction
 
@@ -51,6 +52,10 @@ class ProjectMetadata:
     def operation(self, name: str) -> dict[str, object] | None:
         """The stored operation of that name, or None."""
         return self._read(f"operation/{name}")
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """A transaction of its database, which has the project's secrets and log entries too."""
+        return transaction(self._connection)
 
     def clear(self) -> None:
         """Delete all pairs and operations."""

@@ -34,6 +34,14 @@ class ProjectContext:
     now: Callable[[], float]
     """Simulated seconds since the epoch."""
 
+    def clear(self) -> None:
+        """Delete the metadata, secrets, log entries and samples of the project, in one change."""
+        with self.metadata.transaction():
+            self.metadata.clear()
+            self.secrets.clear()
+            self.logs.clear()
+        self.samples.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:

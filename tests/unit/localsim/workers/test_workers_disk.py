@@ -53,7 +53,6 @@ def test_a_disk_that_was_never_finished_does_not_load(tmp_path: Path):
     assert list(disks.slice_directories(tmp_path)) == [made.directory]
 
 
-@pytest.mark.system
 def test_removal_starts_with_a_rename_that_no_longer_loads(tmp_path: Path):
     made = disks.create_disk(tmp_path, NAME, PORTS)
     gone = made.directory.rename(made.directory.with_name(made.directory.name + ".gone"))
@@ -63,8 +62,12 @@ def test_removal_starts_with_a_rename_that_no_longer_loads(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("most_entries", [1, 500])
 @pytest.mark.system
-def test_a_link_out_of_the_disk_is_removed_and_not_followed(tmp_path: Path):
+def test_a_link_out_of_the_disk_is_removed_and_not_followed(
+    tmp_path: Path, monkeypatch, most_entries: int
+):
+    monkeypatch.setattr(disks, "MOST_SMALL_ENTRIES", most_entries)
     made = disks.create_disk(tmp_path / "slices", NAME, PORTS)
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -129,6 +132,7 @@ def test_what_cannot_be_removed_is_told_and_no_longer_loads(tmp_path: Path, monk
     rm.write_text("#!/bin/sh\necho rm: busy >&2\nexit 1\n")
     rm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{rm.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(disks, "MOST_SMALL_ENTRIES", 1)
     with pytest.raises(disks.IncompleteRemovalError, match=r"\.gone cannot be removed: rm: busy$"):
         disks.remove_disk(made.directory)
     (gone,) = tmp_path.glob("*.gone")

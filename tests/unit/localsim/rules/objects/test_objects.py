@@ -163,6 +163,14 @@ def test_a_reset_while_an_upload_runs_leaves_no_object_without_bytes(cloud):
     assert cloud.store.count() == 0
 
 
+def test_a_new_beginning_leaves_one_empty_bucket(cloud):
+    cloud.put("a", BIG)
+    cloud.store.begin_again("p", "fresh", {})
+    assert (cloud.store.count(), cloud.files("objects")) == (0, [])
+    assert cloud.store.buckets.get("fresh").name == "fresh"
+    refused(404, cloud.store.buckets.get, "box")
+
+
 def test_a_restart_keeps_what_was_published_and_sweeps_the_rest(cloud):
     cloud.put("a", BIG)
     half, sealed = cloud.store.bodies.receive(), cloud.store.bodies.receive()
