@@ -19,6 +19,7 @@ from localsim.rules.scenario.fault_types import (
     FaultEffect,
     SshKeysDelay,
     StorageFault,
+    UnreachableVpc,
     UnreachableZone,
     WorkerFault,
 )
@@ -176,6 +177,19 @@ class ScenarioMethods(ApiMethods):
             never_boots=conditions.never_boots(node_id, len(event.node.addresses)),
             ssh_keys_delay_s=conditions.ssh_keys_delay_s(node_id),
         )
+
+    @property
+    def vpc_is_unreachable(self) -> bool:
+        """Whether nobody outside of the VPC reaches the workers."""
+        return self._state.conditions.vpc_is_unreachable
+
+    def meet_unreachable_vpc(self) -> bool:
+        """Whether connections to workers are refused now; if so, count that."""
+        if not self.vpc_is_unreachable:
+            return False
+        with self._state.change():
+            self._state.conditions.strike(lambda fault: isinstance(fault, UnreachableVpc))
+        return True
 
     def _strike_storage(self, place: int, fault: StorageFault) -> bool:
         with self._state.change():

@@ -8,7 +8,7 @@ user.
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from localsim import accounts, service_ports
 from localsim.loopback import LOOPBACK, LOOPBACK_6
+from localsim.orchestrator import Orchestrator
+from localsim.rules.db.journal import NotWrittenError
 from localsim.server.components import (
     BUCKET,
     BUCKET_PROPERTIES,
@@ -40,7 +42,7 @@ from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.google_hosts import HTTPS_PORT, SERVICE_OF
 from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.net.request_guard import guard
-from localsim.services.net.socks import serve_socks
+from localsim.services.net.socks import SocksServer, serve_socks
 from localsim.services.net.tls_front import TlsFront
 from localsim.services.other_apis import other_api_server
 from localsim.services.other_apis.message_calls import MessageMethods
@@ -92,10 +94,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
             app, stack, *outside, inside=inside, unpacks=name != "storage"
         )
     await _open_tls_front(parts, state, servers, stack)
-    socks = await serve_socks(parts.slices, service_ports.open_port(chosen["vpc"]))
-    stack.push_async_callback(socks.close)
-    for listening in await _open_vpc_sockets(parts, "vpc", stack):
-        socks.open(listening)
+    await _open_socks(parts, stack)
     await _open_relays(parts, stack)
     await _open_workstation(parts, stack)
     await _open_package_proxy(parts, stack)
@@ -204,6 +203,27 @@ async def _open_vpc_sockets(
     listening = await parts.hosts.vpc.listen(LOOPBACK, parts.ports[name])
     stack.callback(listening.close)
     return [listening]
+
+
+async def _open_socks(parts: Components, stack: AsyncExitStack) -> None:
+    """Lead clients on this machine to the workers, unless a fault makes the VPC unreachable."""
+    cloud = parts.orchestrator.cloud
+    ports = service_ports.open_port(parts.ports["vpc"])
+    socks = await serve_socks(parts.slices, ports, is_cut_off=cloud.meet_unreachable_vpc)
+    stack.push_async_callback(socks.close)
+    for listening in await _open_vpc_sockets(parts, "vpc", stack):
+        socks.open(listening)
+    stack.callback(asyncio.create_task(_cut_clients(parts.orchestrator, socks)).cancel)
+
+
+async def _cut_clients(orchestrator: Orchestrator, socks: SocksServer) -> None:
+    """Cut the connections to workers whenever the VPC becomes unreachable, until cancelled."""
+    while True:
+        await orchestrator.until(lambda cloud: cloud.vpc_is_unreachable, None)
+        if await socks.cut_clients():
+            with suppress(NotWrittenError):  # only its count is lost
+                orchestrator.cloud.meet_unreachable_vpc()
+        await orchestrator.until(lambda cloud: not cloud.vpc_is_unreachable, None)
 
 
 async def _open_relays(parts: Components, stack: AsyncExitStack) -> None:

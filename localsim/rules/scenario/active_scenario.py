@@ -18,6 +18,7 @@ from localsim.rules.scenario.fault_types import (
     QuotaOverride,
     SshKeysDelay,
     StorageFault,
+    UnreachableVpc,
     UnreachableZone,
 )
 from localsim.rules.scenario.scenario import Scenario
@@ -176,6 +177,11 @@ class ActiveScenario:
         return frozenset(
             (*self.scenario.unreachable, *(each.zone for each in self._last(UnreachableZone)))
         )
+
+    @property
+    def vpc_is_unreachable(self) -> bool:
+        """Whether nobody outside of the VPC reaches the workers."""
+        return any(self._last(UnreachableVpc))
 
     def never_boots(self, node_id: str, workers: int) -> tuple[int, ...]:
         """The workers of a node that never boot, sorted by index."""

@@ -16,6 +16,7 @@ from localsim.rules.scenario.fault_types import (
     QuotaOverride,
     SshKeysDelay,
     StorageFault,
+    UnreachableVpc,
     UnreachableZone,
     WorkerFault,
     WorkerFaultKind,
@@ -37,6 +38,7 @@ worker NODE/INDEX: slow Nx                worker train/2: slow 10x
 worker NODE/INDEX: refuses ssh            worker train/2: refuses ssh
 keys NODE: late TIME                      keys train: late 30s
 zone ZONE: unreachable                    zone us-west4-a: unreachable
+vpc: unreachable                          vpc: unreachable
 capacity ZONE TYPE: SLICES                capacity us-west4-a v5litepod-16: 0
 quota ID [ZONE or REGION]: LIMIT          quota IN_USE_ADDRESSES us-west4: 8
 METHOD may be * for every method; ZONE and TYPE of a capacity too; NODE may hold *.
@@ -173,6 +175,12 @@ def _unreachable(text: str, rest: list[str], what: str) -> UnreachableZone:
     return UnreachableZone(rest[0])
 
 
+def _unreachable_vpc(text: str, rest: list[str], what: str) -> UnreachableVpc:
+    if rest or what != "unreachable":
+        raise _wrong(text, "vpc")
+    return UnreachableVpc()
+
+
 def _capacity(text: str, rest: list[str], what: str) -> CapacityOverride:
     if len(rest) != 2:
         raise _wrong(text, "capacity")
@@ -195,6 +203,7 @@ _WORLD: Mapping[str, Callable[[str, list[str], str], Fault]] = {
     "worker": _worker,
     "keys": _late_keys,
     "zone": _unreachable,
+    "vpc": _unreachable_vpc,
     "capacity": _capacity,
     "quota": _quota,
 }

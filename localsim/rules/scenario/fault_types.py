@@ -108,6 +108,11 @@ class UnreachableZone(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class UnreachableVpc(Fault):
+    """Nobody outside of the VPC reaches the workers, which run on."""
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityOverride(Fault):
     """A zone has this many slices of a type, whatever the scenario says."""
 
@@ -242,6 +247,7 @@ class FaultKind(StrEnum):
     """Apart from the other faults of workers, because its effect stays when the fault has ended."""
     SSH_KEYS = "ssh-keys"
     ZONE = "zone"
+    VPC = "vpc"
     CAPACITY = "capacity"
     QUOTA = "quota"
 
@@ -253,6 +259,7 @@ _KINDS: Mapping[type, FaultKind] = {
     WorkerFault: FaultKind.WORKER,
     SshKeysDelay: FaultKind.SSH_KEYS,
     UnreachableZone: FaultKind.ZONE,
+    UnreachableVpc: FaultKind.VPC,
     CapacityOverride: FaultKind.CAPACITY,
     QuotaOverride: FaultKind.QUOTA,
 }

@@ -29,11 +29,16 @@ class Acceptor:
         for port in listening:
             asyncio.get_running_loop().remove_reader(port)
             port.close()
+        await self.break_connections()
+
+    async def break_connections(self) -> int:
+        """Break the connections that are served now, and return how many."""
         await asyncio.sleep(0)  # a task that is cancelled before it begins closes nothing
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        return len(tasks)
 
     def _watch(self, listening: socket.socket) -> None:
         if listening in self._listening:

@@ -10,8 +10,9 @@ import errno
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
+from weakref import WeakSet
 
 from localsim import loopback
 from localsim.services.net.acceptor import Acceptor
@@ -30,6 +31,7 @@ _IPV4, _DOMAIN = 1, 3
 
 GRANTED = 0
 NOT_ALLOWED = 2
+NETWORK_UNREACHABLE = 3
 HOST_UNREACHABLE = 4
 CONNECTION_REFUSED = 5
 COMMAND_NOT_SUPPORTED = 7
@@ -55,9 +57,14 @@ class _SocksRefusedError(Exception):
 class SocksServer(Acceptor):
     """The SOCKS server and its connections; those of SSH outlive it."""
 
-    def __init__(self, workers: WorkerDialer, *, handshake_s: float) -> None:
+    def __init__(
+        self, workers: WorkerDialer, *, handshake_s: float, is_cut_off: Callable[[], bool]
+    ) -> None:
         self._workers = workers
         self._handshake_s = handshake_s
+        self._is_cut_off = is_cut_off
+        self._adopted: WeakSet[socket.socket] = WeakSet()
+        """The clients that SSH servers of workers have been given."""
         self.port = 0
         super().__init__(self._serve_client)
 
@@ -65,6 +72,16 @@ class SocksServer(Acceptor):
         """Accept connections on this socket too."""
         self.port = listening.getsockname()[1]
         super().open(listening)
+
+    async def cut_clients(self) -> int:
+        """Break the connections to workers, those of SSH too, and return how many."""
+        cut = await self.break_connections()
+        adopted, self._adopted = list(self._adopted), WeakSet()
+        for client in adopted:
+            with contextlib.suppress(OSError):  # it has ended
+                client.shutdown(socket.SHUT_RDWR)
+                cut += 1
+        return cut
 
     async def _serve_client(self, client: socket.socket) -> None:
         try:
@@ -81,6 +98,7 @@ class SocksServer(Acceptor):
             if isinstance(worker, socket.socket):
                 await relay_bytes(client, worker)
             else:
+                self._adopted.add(client)
                 await worker.adopt(client)
 
     async def _handshake(self, client: socket.socket) -> SshEndpoint | socket.socket:
@@ -106,6 +124,8 @@ class SocksServer(Acceptor):
             inside = ipaddress.ip_address(address) in _VPC
         except ValueError:  # a name, and there is no name server
             raise _SocksRefusedError(HOST_UNREACHABLE) from None
+        if self._is_cut_off():
+            raise _SocksRefusedError(NETWORK_UNREACHABLE)
         endpoint = self._workers.ssh_endpoint(address, _SSH_PORT)
         if endpoint is None:
             raise _SocksRefusedError(HOST_UNREACHABLE if inside else NOT_ALLOWED)
@@ -128,9 +148,13 @@ async def serve_socks(
     listening: Iterable[socket.socket] = (),
     *,
     handshake_s: float = HANDSHAKE_S,
+    is_cut_off: Callable[[], bool] = lambda: False,
 ) -> SocksServer:
-    """Serve SOCKS5 in front of workers on these sockets, by default on a free port."""
-    server = SocksServer(workers, handshake_s=handshake_s)
+    """Serve SOCKS5 in front of workers on these sockets, by default on a free port.
+
+    While `is_cut_off` says so, new connections are refused.
+    """
+    server = SocksServer(workers, handshake_s=handshake_s, is_cut_off=is_cut_off)
     for each in listening or (loopback.listen(),):
         server.open(each)
     return server

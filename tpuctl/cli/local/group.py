@@ -308,6 +308,7 @@ def fault(
         worker NODE/2: refuses ssh
         keys NODE: late 30s                     SSH refuses every login before that
         zone ZONE: unreachable
+        vpc: unreachable                        nobody outside reaches the workers, which run on
         capacity us-west4-a v5litepod-16: 0
         quota IN_USE_ADDRESSES us-west4: 8
         storage.objects.insert: return-503 x2   the next two uploads are refused

@@ -16,6 +16,7 @@ from localsim.rules.scenario.fault_types import (
     QuotaOverride,
     SshKeysDelay,
     StorageFault,
+    UnreachableVpc,
     UnreachableZone,
     WorkerFault,
     WorkerFaultKind,
@@ -48,6 +49,7 @@ EVERYWHERE = "projects/demo/locations/-"
         ("worker *a/3: refuses ssh", WorkerFault("*a", 3, WorkerFaultKind.REFUSES_SSH)),
         ("keys a: late 5m", SshKeysDelay("a", 300.0)),
         ("zone us-west4-a: unreachable", UnreachableZone("us-west4-a")),
+        ("vpc: unreachable", UnreachableVpc()),
         (
             "capacity us-west4-a v5litepod-16: 0",
             CapacityOverride("us-west4-a", "v5litepod-16", 0),
@@ -69,10 +71,10 @@ def test_the_examples_of_the_grammar_are_of_every_kind():
 def test_every_example_of_the_grammar_is_one():
     tpu, storage = (part.splitlines() for part in GRAMMAR.split("\n\n"))
     rows, storage_rows = tpu[:-1], storage[:-2]
-    assert (len(rows), len(storage_rows)) == (15, 9)
+    assert (len(rows), len(storage_rows)) == (16, 9)
     assert {type(parse(row[42:])) for row in rows} == {
         *(MethodFault, BootFault, WorkerFault, SshKeysDelay),
-        *(UnreachableZone, CapacityOverride, QuotaOverride),
+        *(UnreachableZone, UnreachableVpc, CapacityOverride, QuotaOverride),
     }
     assert {type(parse(row[42:])) for row in storage_rows} == {StorageFault}
 
@@ -94,6 +96,11 @@ def test_every_example_of_the_grammar_is_one():
         ("worker a/1: slow 1x", "fault: 'worker a/1: slow 1x' needs a factor above 1, up to 100"),
         ("worker a/1: slow 101x", "fault: 'worker a/1: slow 101x' needs a factor above 1, up to"),
         ("zone us-west4-z: unreachable", "fault: unknown zone 'us-west4-z'; nearest: us-west4-"),
+        ("vpc: gone", "fault: 'vpc: gone' is not understood; as: vpc: unreachable"),
+        (
+            "vpc default: unreachable",
+            "fault: 'vpc default: unreachable' is not understood; as: vpc",
+        ),
         ("capacity us-west4-a: 1", "fault: 'capacity us-west4-a: 1' is not understood; as:"),
         ("capacity us-west4-a v9-1: 1", "fault.us-west4-a: unknown accelerator type 'v9-1'"),
         ("quota TPU: 1", "fault: unknown quota 'TPU'; nearest: "),
