@@ -48,7 +48,7 @@ def load_with_rehearsal(
     """A job file as `load` reads it, and its section `rehearse`. Raises UsageError."""
     document = job_file_schema.read(job_file_schema.compose(path))
     rehearse = file_rehearse.read_rehearse(
-        document, partial(_expand, bucket=bucket), partial(_resolve_path, path)
+        document, partial(expand_bucket, bucket=bucket), partial(_resolve_path, path)
     )
     return _job_spec(document, path, bucket, environ), rehearse
 

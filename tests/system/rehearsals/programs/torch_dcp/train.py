@@ -1,4 +1,4 @@
-"""DistributedDataParallel over gloo; PyTorch's distributed checkpoints are saved while it goes on."""
+"""DistributedDataParallel over gloo; PyTorch's distributed checkpoints are saved meanwhile."""
 
 import os
 import time
