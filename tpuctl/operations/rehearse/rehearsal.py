@@ -56,6 +56,8 @@ REGION = "us-west4"
 APART_S = 1.1
 """Between the beginnings of the two: what a job is named by its second must differ."""
 REFERENCE_LIMIT_S = 15 * 60.0
+PATIENCE_S = 10.0
+"""How long a full zone is waited for at most, in place of `search.patience` of ten minutes."""
 DISTURBANCE_S = 240.0
 """How much longer a disturbed run may take than three undisturbed ones."""
 RUNS_A_CORE = 4
@@ -299,7 +301,8 @@ def with_offered_zones(spec: JobSpec) -> JobSpec:
         zones = named or wanted.zones
     else:
         zones = offered
-    return replace(spec, resources=replace(wanted, zones=zones))
+    search = replace(spec.search, patience_s=min(spec.search.patience_s, PATIENCE_S))
+    return replace(spec, resources=replace(wanted, zones=zones), search=search)
 
 
 def _zones_of(kind: str) -> tuple[str, ...]:

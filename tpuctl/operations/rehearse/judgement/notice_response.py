@@ -21,6 +21,8 @@ class NoticeResponse(StrEnum):
     ENDED = "ended"
     WENT_ON = "went-on"
     """It makes step after step until it is killed or has made its last step."""
+    NOTHING_TO_SAVE = "nothing-to-save"
+    """It ends, and had made no step since it started."""
     UNKNOWN = "unknown"
 
 
@@ -43,7 +45,10 @@ def notice_response(facts: RunFacts) -> tuple[NoticeResponse, int]:
         and write.complete_s <= ended_s
         for write in object_writes(facts.run.requests)
     )
-    return (NoticeResponse.SAVED if saved else NoticeResponse.ENDED), steps
+    if saved:
+        return NoticeResponse.SAVED, steps
+    has_worked = bool(facts.log.of_attempt(attempt.number))
+    return (NoticeResponse.ENDED if has_worked else NoticeResponse.NOTHING_TO_SAVE), steps
 
 
 def noticed_attempt(facts: RunFacts) -> Attempt | None:

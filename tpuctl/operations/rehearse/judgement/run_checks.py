@@ -252,6 +252,7 @@ NOTICE_ANSWERS = {
     NoticeResponse.SAVED: (PASS, "it saved and ended after SIGTERM"),
     NoticeResponse.ENDED: (WARN, "it ended after SIGTERM without a save"),
     NoticeResponse.WENT_ON: (FAIL, "it went on after SIGTERM as if nothing had come"),
+    NoticeResponse.NOTHING_TO_SAVE: (PASS, "it ended after SIGTERM, before its first step"),
     NoticeResponse.UNKNOWN: (UNKNOWN, "the run does not show what it did after SIGTERM"),
 }
 
