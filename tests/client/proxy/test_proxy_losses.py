@@ -12,7 +12,7 @@ from client.proxy.engines import LIMITS, dial, raw_engine, standing, until
 from tpuctl.errors import CredentialsError, NotFoundError, PreconditionError, TransientError
 from tpuctl.proxy.lost_replicas import answers
 
-SOON = replace(LIMITS, lost_s=0.1, probe_s=0.5, connect_s=0.5)
+SOON = replace(LIMITS, lost_s=0.1)
 ERROR = b'{"error": {"code": "of the other"}}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 35\r\n\r\n" + ERROR
 UPGRADE = b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
