@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from localsim.testing.job_runs import JobAttempt, JobRun
     from localsim.testing.simulated_cloud import SimulatedClock, SimulatedCloud, cloud
     from localsim.testing.simulated_slices import SimulatedSlice
-    from localsim.testing.simulator_options import SimulatedCloudError
+    from localsim.testing.simulator_options import SimulatedCloudError, SimulatorOptions
     from localsim.testing.tpuctl_command import TpuctlResult
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "SimulatedCloud",
     "SimulatedCloudError",
     "SimulatedSlice",
+    "SimulatorOptions",
     "TpuctlResult",
     "cloud",
 ]
@@ -30,6 +31,7 @@ _MODULES = {
     "SimulatedCloud": "simulated_cloud",
     "SimulatedCloudError": "simulator_options",
     "SimulatedSlice": "simulated_slices",
+    "SimulatorOptions": "simulator_options",
     "TpuctlResult": "tpuctl_command",
     "cloud": "simulated_cloud",
 }

@@ -50,11 +50,12 @@ class SimulatedCloud:
         self._exits = ExitStack()
         self._control = self._connect("control", {"Authorization": f"Bearer {self._token()}"})
         self.clock = SimulatedClock(self._control)
-        pause = real_pause(self.clock.now)
-        if options.clock == "manual":
-            pause = self._advance_step
+        is_manual = options.clock == "manual"
+        self._pass_time = self._advance_step if is_manual else None
+        pause = self._pass_time or real_pause(self.clock.now)
         self._slices = SliceApi(self._connect("tpu_rest"), self.project, pause)
         self._numbers = itertools.count(1)
+        self._bucket_client: Client | None = None
 
     @property
     def project(self) -> str:
@@ -136,7 +137,9 @@ class SimulatedCloud:
 
     def bucket(self, name: str | None = None) -> "Bucket":
         """A new bucket; without a name, one that no other has. Its URL is `gs://{bucket.name}`."""
-        return self.storage_client().create_bucket(name or f"bucket-{next(self._numbers)}")
+        if self._bucket_client is None:
+            self._bucket_client = self.storage_client()
+        return self._bucket_client.create_bucket(name or f"bucket-{next(self._numbers)}")
 
     def storage_client(self) -> "Client":
         """A client of Google's for Cloud Storage."""
@@ -167,8 +170,14 @@ class SimulatedCloud:
         cwd: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TpuctlResult:
-        """Run the command `tpuctl` against this cloud, in a home of its own, to its end."""
-        return run_tpuctl(self.home, *argv, stdin=stdin, cwd=cwd, environ=environ)
+        """Run the command `tpuctl` against this cloud, in a home of its own, to its end.
+
+        A manual clock goes ahead while the command runs, by a second 20 times a second: commands
+        wait for the cloud.
+        """
+        return run_tpuctl(
+            self.home, argv, stdin=stdin, cwd=cwd, environ=environ, pass_time=self._pass_time
+        )
 
     def submit_job(self, file: str | Path) -> str:
         """Submit a job file and return the id of the job. Raises SimulatedCloudError."""

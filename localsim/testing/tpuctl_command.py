@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from localsim.testing.simulator_options import SimulatedCloudError
 
 PROGRAM = (sys.executable, "-P", "-m", "tpuctl")
+LOOK_S = 0.05
 NOT_INHERITED = ("TPUCTL_", "CLOUDSDK_", "GOOGLE_", "STORAGE_EMULATOR")
 """Beginnings of variables that would lead a command to another cloud."""
 
@@ -44,23 +45,45 @@ class TpuctlResult:
 
 def run_tpuctl(
     home: Path,
-    *argv: str | Path,
+    argv: Sequence[str | Path],
+    *,
     stdin: str = "",
     cwd: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
+    pass_time: Callable[[], object] | None = None,
 ) -> TpuctlResult:
-    """Run a command to its end. `environ` has variables beside those of this process."""
+    """Run a command to its end. `environ` has variables beside those of this process.
+
+    `pass_time` is called every LOOK_S while the command runs.
+    """
     arguments = tuple(map(str, argv))
-    ended = subprocess.run(
+    with subprocess.Popen(
         [*PROGRAM, *arguments],
-        input=stdin,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
         env=command_environment(home, environ or {}),
-        check=False,
-    )
-    return TpuctlResult(arguments, ended.returncode, ended.stdout, ended.stderr)
+    ) as command:
+        try:
+            out, err = _communicate(command, stdin, pass_time)
+        except BaseException:  # Ctrl-C too
+            command.kill()
+            raise
+    return TpuctlResult(arguments, command.returncode, out, err)
+
+
+def _communicate(
+    command: "subprocess.Popen[str]", stdin: str, pass_time: Callable[[], object] | None
+) -> tuple[str, str]:
+    """What a command writes until its end."""
+    while pass_time is not None:
+        try:
+            return command.communicate(stdin, timeout=LOOK_S)
+        except subprocess.TimeoutExpired:
+            pass_time()
+    return command.communicate(stdin)
 
 
 def command_environment(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
