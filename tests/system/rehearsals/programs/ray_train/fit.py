@@ -37,6 +37,7 @@ def fit() -> None:
         for each in (inputs, np.sin(inputs.sum(axis=1, keepdims=True))):
             yield jax.make_array_from_callback(each.shape, rows, each.__getitem__)
 
+    rank = ray.train.get_context().get_world_rank()
     numbers = np.random.default_rng(0)
     weights = {
         name: numbers.normal(0, 0.3, shape).astype("float32") for name, shape in SHAPES.items()
@@ -46,16 +47,18 @@ def fit() -> None:
         with found.as_directory() as folder, np.load(Path(folder) / "weights.npz") as saved:
             first = int(saved["step"])
             weights = {name: saved[name] for name in SHAPES}
-        print(f"resumed step={first}", flush=True)
+        if rank == 0:
+            print(f"resumed step={first}", flush=True)
     for step in range(first + 1, STEPS + 1):
         weights, error = train_step(weights, *batch(step))
-        print(f"step={step} loss={float(error)!r}", flush=True)
+        if rank == 0:
+            print(f"step={step} loss={float(error)!r}", flush=True)
         time.sleep(0.1)
         if step % SAVE_EVERY:
             continue
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = None
-            if ray.train.get_context().get_world_rank() == 0:
+            if rank == 0:
                 np.savez(Path(folder) / "weights.npz", step=step, **jax.device_get(weights))
                 checkpoint = Checkpoint.from_directory(folder)
             ray.train.report({"loss": float(error)}, checkpoint=checkpoint)
