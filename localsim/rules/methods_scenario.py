@@ -23,11 +23,11 @@ from localsim.rules.scenario.fault_types import (
     UnreachableZone,
     WorkerFault,
 )
+from localsim.rules.scenario.incidents import Incident
 from localsim.rules.scenario.scenario import Scenario
 from localsim.rules.scenario.timeline import EntryProgress
 from localsim.rules.scenario.timeline_types import RequestVerb
 from localsim.rules.state import node_faults
-from localsim.rules.supply import capacity
 
 _SERVICE = "tpu.googleapis.com"
 _CONSOLE = "https://console.developers.google.com"
@@ -82,6 +82,20 @@ class ScenarioMethods(ApiMethods):
     def faults(self) -> tuple[ActiveFault, ...]:
         """The active faults, those of the scenario among them."""
         return self._state.conditions.standing
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """What has gone wrong since the scenario began, and which nodes became READY."""
+        return self._state.incidents.rows
+
+    @property
+    def scenario_start_s(self) -> float:
+        """When the scenario began, in simulated seconds since 1970."""
+        return self._state.conditions.start_s
+
+    @property
+    def faults_at_start(self) -> Sequence[str]:
+        """The faults with which the scenario began."""
+        return self._state.conditions.faults_at_start
 
     def clear_faults(self) -> None:
         """End every fault, those of the scenario too."""
@@ -211,10 +225,10 @@ class ScenarioMethods(ApiMethods):
         before = self._state.conditions.standing
         self._state.conditions.begin(self._clock.now())
         self._follow_scenario(before)
+        self._state.incidents.clear()
         timeline_firing.begin(self._state, self._clock.now())
 
     def _follow_scenario(self, before: Sequence[ActiveFault]) -> None:
         now_s = self._clock.now()
-        node_faults.apply_fault_changes(self._state, before, now_s)
-        capacity.schedule_offers(self._state, now_s)
+        timeline_firing.follow_faults(self._state, before, now_s)
         agenda_actions.offer_capacity(self._state, now_s)

@@ -1,12 +1,13 @@
 """What arms an entry of the timeline, what lets its moment come, and what it then does."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from localsim.rules.db.agenda import Action
 from localsim.rules.model.nodes import Node, NodeEvent
 from localsim.rules.nodes import node_loss
 from localsim.rules.scenario import timeline_texts
+from localsim.rules.scenario.active_scenario import ActiveFault, texts_of
+from localsim.rules.scenario.incidents import IncidentKind
 from localsim.rules.scenario.timeline import EntryProgress
 from localsim.rules.scenario.timeline_types import (
     EntryAction,
@@ -75,7 +76,8 @@ def see_request(
 
 
 def see_ready(state: State, node: Node, now_s: float) -> None:
-    """Count a node that has become READY; only within a change."""
+    """Note and count a node that has become READY; only within a change."""
+    state.incidents.add(IncidentKind.READY, node.node_id, now_s)
     for progress in state.timeline:
         trigger = progress.entry.trigger
         if progress.waits and isinstance(trigger, ReadyTrigger) and trigger.concerns(node.node_id):
@@ -131,7 +133,7 @@ def _act(state: State, action: EntryAction, now_s: float) -> str:
     if isinstance(action, FaultBegin):
         before = state.conditions.standing
         state.conditions.add_fault(action.fault)
-        _follow(state, before, now_s)
+        follow_faults(state, before, now_s)
     if isinstance(action, FaultEnd):
         return _end_fault(state, action.fault, now_s)
     return ""
@@ -144,7 +146,7 @@ def _preempt(state: State, action: Preemption, now_s: float) -> str:
         if not state.agenda.has(Action.PREEMPT_NODE, node.name):
             node_loss.preempt(state, node.name, action.notice_s, now_s)
         elif action.notice_s is not None:  # it has notice already, of a later end
-            state.agenda.add(now_s + action.notice_s, Action.PREEMPT_NODE, node.name)
+            node_loss.shorten_notice(state, node, action.notice_s, now_s)
     return "" if ready else f"no node {action.node} is READY"
 
 
@@ -152,10 +154,12 @@ def _end_fault(state: State, text: str, now_s: float) -> str:
     before = state.conditions.standing
     if not state.conditions.end_fault(text):
         return f"there is no fault {text}"
-    _follow(state, before, now_s)
+    follow_faults(state, before, now_s)
     return ""
 
 
-def _follow(state: State, before: Sequence[Any], now_s: float) -> None:
+def follow_faults(state: State, before: Sequence[ActiveFault], now_s: float) -> None:
+    """Note which faults began and ended since `before`, and let workers and capacity follow."""
+    state.incidents.add_fault_changes(texts_of(before), texts_of(state.conditions.standing), now_s)
     node_faults.apply_fault_changes(state, before, now_s)
     capacity.schedule_offers(state, now_s)

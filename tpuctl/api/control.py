@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tpuctl.errors import NotFoundError, PreconditionError, TransientError, UsageError
+from tpuctl.models.rehearsal.incident import Incident, IncidentHistory
 from tpuctl.models.rehearsal.request_log import StorageRequest
 from tpuctl.network_policy import REST_TIMEOUT_S
 
@@ -75,6 +76,14 @@ class ControlApi:
             found += [StorageRequest(**row) for row in rows]
             after = found[-1].number
         return tuple(found)
+
+    def incidents(self) -> IncidentHistory:
+        """What has gone wrong since the scenario began, and which nodes became READY."""
+        found = self._send("GET", "/incidents", None)
+        incidents = tuple(Incident(**row) for row in found["incidents"])
+        return IncidentHistory(
+            found["began_s"], tuple(found["faults"]), found["scenario"], incidents
+        )
 
     def timeline(self, after: int | None = None, wait_s: int = 0) -> list[Mapping[str, Any]]:
         """The entries of the timeline, each before those that follow it.

@@ -10,6 +10,7 @@ from localsim.rules.model.cloud_errors import Code, precondition
 from localsim.rules.model.events import ApplyWorkerFaults, DestroySlice, NoticePreemption
 from localsim.rules.model.nodes import Health, Node, NodeEvent
 from localsim.rules.nodes import node_lifecycle
+from localsim.rules.scenario.incidents import IncidentKind
 from localsim.rules.state import operation_lifecycle
 from localsim.rules.state.state import State
 
@@ -26,8 +27,13 @@ def preempt(state: State, name: str, notice_s: float | None, now_s: float) -> fl
     wait_s = _drawn_notice_s(state, name) if notice_s is None else notice_s
     if wait_s > 0:
         state.events.append(NoticePreemption(node, wait_s))
-    state.agenda.add(now_s + wait_s, Action.PREEMPT_NODE, name)
+    _promise_loss(state, node, wait_s, now_s)
     return wait_s
+
+
+def shorten_notice(state: State, node: Node, notice_s: float, now_s: float) -> None:
+    """Take a node away after `notice_s` whose preemption has been announced for later."""
+    _promise_loss(state, node, notice_s, now_s)
 
 
 def lose_worker(state: State, name: str, _now_s: float) -> None:
@@ -66,6 +72,11 @@ def mark_lost(state: State, name: str, event: NodeEvent, now_s: float) -> Node |
     )
     _promise_end_of_workers(state, lost, now_s)
     return lost
+
+
+def _promise_loss(state: State, node: Node, notice_s: float, now_s: float) -> None:
+    state.incidents.add(IncidentKind.PREEMPTION, node.node_id, now_s, notice_s=notice_s)
+    state.agenda.add(now_s + notice_s, Action.PREEMPT_NODE, node.name)
 
 
 def _promise_end_of_workers(state: State, lost: Node, now_s: float) -> None:

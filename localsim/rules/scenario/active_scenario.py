@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -65,6 +65,11 @@ class ActiveScenario:
     def scenario(self) -> Scenario:
         """The scenario, with the changes made at run time."""
         return self._now.scenario
+
+    @property
+    def faults_at_start(self) -> Sequence[str]:
+        """The faults with which the scenario began."""
+        return self._given.faults
 
     @property
     def has_begun(self) -> bool:
@@ -248,6 +253,11 @@ class ActiveScenario:
         """The faults of a kind, the newest first, which overrules the others."""
         faults_found = (each.fault for each in reversed(self.standing))
         return (fault for fault in faults_found if isinstance(fault, kind))
+
+
+def texts_of(faults: Iterable[ActiveFault]) -> tuple[str, ...]:
+    """The faults as they were written."""
+    return tuple(each.text for each in faults)
 
 
 def _active_faults(texts: Iterable[str]) -> tuple[ActiveFault, ...]:

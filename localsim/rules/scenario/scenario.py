@@ -138,6 +138,11 @@ class Scenario:
         """Every key with its value, as `from_mapping` takes them."""
         return {key.name: getattr(self, key.name) for key in fields(self)}
 
+    def changed_settings(self) -> dict[str, Any]:
+        """The keys whose values are not the default ones, as `from_mapping` takes them."""
+        default = type(self)().settings()
+        return {key: value for key, value in self.settings().items() if value != default[key]}
+
     def changed(self, settings: Mapping[str, Any]) -> Self:
         """The scenario with these settings merged in, mappings key by key; null means the default.
 

@@ -14,6 +14,7 @@ from localsim.rules.model.nodes import Node
 from localsim.rules.model.operations import Operation
 from localsim.rules.model.queued_resources import QueuedResource
 from localsim.rules.scenario.active_scenario import ActiveScenario
+from localsim.rules.scenario.incidents import IncidentLog
 from localsim.rules.scenario.scenario import Scenario
 from localsim.rules.scenario.timeline import Timeline
 
@@ -29,6 +30,7 @@ class State:
         self.journal = journal = Journal(connection)
         self.conditions = ActiveScenario(journal, scenario)
         self.timeline = Timeline(journal)
+        self.incidents = IncidentLog(journal)
         self.api_version = "v2"
         """The version of the API that the call at hand speaks, for the operations it begins."""
         self.nodes = Collection(journal, "tpu_nodes", Node, _require_known_types)

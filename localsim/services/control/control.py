@@ -195,6 +195,19 @@ async def _add_timeline(controls: ControlActions, request: web.Request) -> dict[
     return await _timeline(controls, request)
 
 
+async def _incidents(controls: ControlActions, _request: web.Request) -> dict[str, Any]:
+    def read(cloud: Cloud) -> dict[str, Any]:
+        return {
+            "began_s": cloud.scenario_start_s,
+            "faults": list(cloud.faults_at_start),
+            "scenario": cloud.scenario.changed_settings(),
+            "incidents": [asdict(row) for row in cloud.incidents()],
+        }
+
+    found: dict[str, Any] = await controls.act(read)
+    return found
+
+
 def _done(cloud: Cloud) -> int:
     return sum(progress.state is EntryState.DONE for progress in cloud.timeline())
 
@@ -232,6 +245,7 @@ _ROUTES: tuple[tuple[str, str, _Handler], ...] = (
     ("POST", "/maintenance", _announce_maintenance),
     ("GET", "/quota", _quota),
     ("GET", "/requests", _requests),
+    ("GET", "/incidents", _incidents),
     ("GET", "/timeline", _timeline),
     ("POST", "/timeline", _add_timeline),
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from tpuctl.cli.local.cloud_option import Name, running_cloud_line
 from tpuctl.cli.shell.options import Noun, Yes, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import entries
@@ -22,15 +23,6 @@ from tpuctl.operations.rehearse import rehearsal_folder
 
 app = Noun("The cloud in a box: rehearse everything offline.")
 
-Name = Annotated[
-    str,
-    typer.Option(
-        "--name",
-        metavar="NAME",
-        help="Which local cloud.",
-        autocompletion=completed_by("local cloud"),
-    ),
-]
 STATUS_COLUMNS: dict[str, Any] = {
     **{
         key: methodcaller("get", key)
@@ -89,6 +81,13 @@ def up(
             help="Workers' SSH on 127.x.y.z, port 2222; see: tpuctl help localsim.",
         ),
     ] = False,
+    log_requests: Annotated[
+        bool,
+        typer.Option(
+            "--log-requests",
+            help="Log every request of Cloud Storage: tpuctl local record-faults needs it.",
+        ),
+    ] = False,
     python: Annotated[
         Path | None,
         typer.Option(
@@ -115,6 +114,7 @@ def up(
         offline=offline,
         loopback_doors=loopback_doors,
         python=python.absolute() if python else None,
+        log_requests=log_requests,
     )
     if local_cloud.endpoint_line(runtime.home, name) is None:
         network.require_outside(runtime.home)
@@ -190,7 +190,7 @@ def reset(
 
     Every node, request, job and object.
     """
-    control = local_cloud.control_api(_endpoint_line(runtime, name))
+    control = local_cloud.control_api(running_cloud_line(runtime, name))
     runtime.confirm(f"Delete everything in the local cloud {name!r}?", yes=yes)
     local_cloud.reset(runtime.home, name, control)
     runtime.output.note(f"local cloud {name!r} is empty")
@@ -202,7 +202,9 @@ def env(runtime: Runtime, name: Name = DEFAULT_CONTEXT) -> None:
 
     Use it as: eval "$(tpuctl local env)"
     """
-    for variable, value in local_cloud.client_environment(_endpoint_line(runtime, name)).items():
+    for variable, value in local_cloud.client_environment(
+        running_cloud_line(runtime, name)
+    ).items():
         runtime.output.line(f"export {variable}={shlex.quote(value)}")
 
 
@@ -220,7 +222,7 @@ def shell(
 
     The variables that `tpuctl local env` prints are set there.
     """
-    _enter(runtime, _endpoint_line(runtime, name), command or ())
+    _enter(runtime, running_cloud_line(runtime, name), command or ())
 
 
 @app.verb("preempt")
@@ -250,7 +252,7 @@ def preempt(
         raise UsageError("--notice and --no-notice exclude each other")
     notice_s = 0.0 if no_notice else parse_duration(notice) if notice else None
     context = runtime.context
-    control = local_cloud.control_api(_endpoint_line(runtime, context.name))
+    control = local_cloud.control_api(running_cloud_line(runtime, context.name))
     find = None if runtime.shared.zone else partial(_find_anywhere, runtime)
     try:
         zone, told_s = local_cloud.preempt(control, node, context.zone, notice_s, find)
@@ -321,7 +323,7 @@ def fault(
         storage.objects.insert: disk full
         storage.*: latency 200ms
     """
-    control = local_cloud.control_api(_endpoint_line(runtime, name))
+    control = local_cloud.control_api(running_cloud_line(runtime, name))
     if clear:
         killed = any(row["kind"] == KILLED for row in control.faults())
         control.clear_faults()
@@ -335,6 +337,7 @@ def fault(
         runtime.output.items(control.faults(), FAULT_COLUMNS, title="faults")
 
 
+app.verb_in("record-faults", "local.record_faults:record_faults")
 app.verb_in("bench", "local.bench:bench")
 
 
@@ -344,16 +347,6 @@ def _note_worker(runtime: Runtime, row: Mapping[str, Any]) -> None:
         runtime.output.note("the fault applies to no worker now: no such worker is up")
     elif row["kind"] == KILLED:
         runtime.output.note(STAYS_DOWN)
-
-
-def _endpoint_line(runtime: Runtime, name: str) -> dict[str, object]:
-    line = local_cloud.endpoint_line(runtime.home, name)
-    if line is None:
-        raise NotFoundError(
-            f"there is no running local cloud {name!r}",
-            hint=f"run: tpuctl local up{'' if name == DEFAULT_CONTEXT else f' --name {name}'}",
-        )
-    return dict(line)
 
 
 def _enter(runtime: Runtime, line: Mapping[str, Any], command: Sequence[str]) -> NoReturn:

@@ -35,7 +35,7 @@ NOUNS: Mapping[str, Sections] = {
     "local": {
         "Get": "status env",
         "Change": "up down reset",
-        "Work on it": "shell preempt fault bench",
+        "Work on it": "shell preempt fault record-faults bench",
     },
     "bench": {"Measure": "serve"},
     "supervisor": {"Get": "status", "Change": "run stop"},
