@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tpuctl.config import DEFAULT_CONTEXT
+from tpuctl.errors import LocalIOError
 from tpuctl.file_lock import try_lock
 from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import JobState
+from tpuctl.operations.local.local_cloud import endpoint_line
 from tpuctl.operations.rehearse.rehearsed_run import RunHooks, RunPlan, carry_out_run
 
 JOB = """\
@@ -73,6 +76,38 @@ def test_a_run_shows_the_job_its_lines_and_its_requests(tmp_path):
     assert told[-1] == evidence.job
     assert usage.cpu_s > 0
     assert has_ended(tmp_path / "run")
+
+
+def test_a_bucket_that_fails_for_a_while_ends_no_run(tmp_path):
+    text = """\
+name: little
+resources: {accelerators: v5litepod-1}
+run: for step in 1 2; do echo step=$step; sleep 2; done
+"""
+    later = {"when": "2s later", "do": "storage.*: return-429", "for": "2s"}
+    errors = {"when": "at step 1 of little-*/0", "do": "storage.*: return-503", "for": "2s"}
+    scenario = {"timeline": [{**errors, "name": "503", "then": [{**later, "name": "429"}]}]}
+    planned = plan(tmp_path, text, data={}, scenario=scenario)
+    evidence, _ = carry_out_run(planned, RunHooks())
+    assert (evidence.exit_code, evidence.error) == (0, "")
+    assert evidence.job.state == JobState.SUCCEEDED
+    assert [entry.name for entry in evidence.fired] == ["503", "429"]
+    assert {200, 429, 503} <= {each.status for each in evidence.requests if not each.caller}
+
+
+def test_a_simulator_that_ends_by_itself_ends_its_run(tmp_path):
+    text = "name: slow\nresources: {accelerators: v5litepod-1}\nrun: sleep 600\n"
+    planned = plan(tmp_path, text, data={})
+
+    def kill_when_running(job):
+        if job.state == JobState.RUNNING:
+            os.kill(endpoint_line(planned.home, DEFAULT_CONTEXT)["pid"], signal.SIGKILL)
+
+    with pytest.raises(LocalIOError) as caught:
+        carry_out_run(planned, RunHooks(kill_when_running))
+    assert str(caught.value) == "the simulator of a run ended by itself (-9)"
+    assert caught.value.hint == f"look at: {planned.home / 'local' / 'local.log'}"
+    assert has_ended(planned.home)
 
 
 def test_a_job_that_does_not_end_in_time_is_given_up(tmp_path):

@@ -4,18 +4,20 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from tpuctl.durable_directories import make_private
-from tpuctl.errors import DeadlineError, TpuctlError
+from tpuctl.errors import DeadlineError, TpuctlError, TransientError
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.jobs.record import record_store
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.rehearsal.evidence import RunEvidence
+from tpuctl.network_policy import STORAGE_METADATA
 from tpuctl.operations.jobs import submit, supervision
 from tpuctl.operations.jobs.submit import JobRequest
 from tpuctl.operations.local import local_cloud
@@ -25,9 +27,12 @@ from tpuctl.operations.rehearse.judgement.planned_moments import SUPERVISOR_ENTR
 from tpuctl.operations.rehearse.process_usage import watch_memory
 from tpuctl.operations.rehearse.run_clients import RunClients
 from tpuctl.operations.rehearse.run_cloud import RunCloud, start_cloud
+from tpuctl.store.gcs.json_api import translate_errors
 
 POLL_S = 0.1
 TIMELINE_WAIT_S = 1
+COLLECT_S = 120.0
+"""For so long a bucket may fail when the evidence is collected."""
 QUICK_CLOUD = {
     "acceptance_delay_s": 0.1,
     "provisioning_delay_s": 0.2,
@@ -35,6 +40,9 @@ QUICK_CLOUD = {
     "suspension_delay_s": 0.1,
 }
 """Nobody learns anything from waiting for a simulated boot; a moment may say otherwise."""
+
+
+T = TypeVar("T")
 
 
 class RunStoppedError(Exception):
@@ -118,10 +126,12 @@ def carry_out_run(plan: RunPlan, hooks: RunHooks) -> tuple[RunEvidence, RunUsage
             found, error = _submitted(clients, plan)
             mark()
             if found is not None:
-                found, error = _settled(clients, found, plan, hooks)
+                found, error = _settled(clients, found, plan, hooks, cloud.require_simulator)
         mark()
-        evidence = run_evidence.collect_evidence(
-            clients, local_cloud.control_api(cloud.line), plan.spec, found, error
+        control = local_cloud.control_api(cloud.line)
+        evidence = _patiently(
+            hooks,
+            lambda: run_evidence.collect_evidence(clients, control, plan.spec, found, error),
         )
         evidence = run_evidence.with_times(evidence, began_s, time.time(), memory.bytes)
         run_evidence.save_evidence(plan.home, evidence)
@@ -180,22 +190,52 @@ def _wait_for_supervisor(clients: RunClients) -> None:
 
 
 def _settled(
-    clients: RunClients, job: JobRecord, plan: RunPlan, hooks: RunHooks
+    clients: RunClients,
+    job: JobRecord,
+    plan: RunPlan,
+    hooks: RunHooks,
+    require_simulator: Callable[[], None],
 ) -> tuple[JobRecord, TpuctlError | None]:
-    """The record when the job is settled, or after the time that it is given."""
-    store, deadline, generation = clients.store(), time.monotonic() + plan.limit_s, None
+    """The record when the job is settled, or after the time that it is given.
+
+    A bucket that does not answer, as a moment may want it, is asked again until then.
+    """
+    deadline, generation = time.monotonic() + plan.limit_s, None
     while not job.is_settled:
-        newest = record_store.generation(store, job.job_id)
-        if newest != generation:
-            stored = record_store.load(store, job.job_id)
-            job, generation = stored.record, stored.generation
-            hooks.changed(job)
-        elif time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             text = f"the job is {job.state} after {plan.limit_s:.0f} s: {job.why}"
             return job, DeadlineError(text)
-        else:
-            hooks.pause(POLL_S)
+        with suppress(TransientError):
+            if _generation(clients, job.job_id) != generation:
+                stored = record_store.load(clients.store(), job.job_id)
+                job, generation = stored.record, stored.generation
+                hooks.changed(job)
+                continue
+        require_simulator()
+        hooks.pause(POLL_S)
     return job, None
+
+
+def _generation(clients: RunClients, job_id: str) -> int:
+    """The record's generation now, asked once: the store itself would ask again for a minute,
+    in which the rehearsal could not end. Raises TransientError."""
+    key = quote(record_store.record_key(job_id), safe="")
+    path = f"/storage/v1/b/{clients.context.bucket}/o/{key}?fields=generation"
+    with translate_errors(f"job {job_id}"):
+        answer = clients.session.send("GET", path, timeout=STORAGE_METADATA.timeout)
+        return int(answer.json()["generation"])
+
+
+def _patiently(hooks: RunHooks, call: Callable[[], T]) -> T:
+    """What a call returns; it is made again for a while when the bucket does not answer."""
+    deadline = time.monotonic() + COLLECT_S
+    while True:
+        try:
+            return call()
+        except TransientError:
+            if time.monotonic() > deadline:
+                raise
+        hooks.pause(POLL_S)
 
 
 @contextmanager

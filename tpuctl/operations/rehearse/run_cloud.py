@@ -51,6 +51,14 @@ class RunCloud:
         _release(self.supervisor)
         return self.line
 
+    def require_simulator(self) -> None:
+        """Raise LocalIOError when the simulator has ended by itself."""
+        if self.simulator.poll() is not None:
+            raise LocalIOError(
+                f"the simulator of a run ended by itself ({self.simulator.returncode})",
+                hint=f"look at: {_log(self.home)}",
+            )
+
     def replace_supervisor(self) -> None:
         """Kill the supervisor, and start another one."""
         self.cpu_s += end_process(self.supervisor, signal.SIGKILL)

@@ -70,7 +70,7 @@ class RunPool:
         waiting, left, stop = deque(plans), len(plans), threading.Event()
         count = min(max(self.side_by_side, self.most), left)
         threads = [
-            threading.Thread(target=self._work, args=(number, waiting, stop, news))
+            threading.Thread(target=self._work, args=(number, waiting, stop, news), daemon=True)
             for number in range(count)
         ]
         try:
