@@ -1,6 +1,6 @@
 """A supervisor that does not reach the workers of a job for long destroys nothing of it.
 
-For an hour: TPUCTL_SOAK_UNREACHABLE_S=3600 pytest -m soak tests/soak/jobs/test_unreachable_workers.py
+An hour: TPUCTL_SOAK_UNREACHABLE_S=3600 pytest -m soak tests/soak/jobs/test_unreachable_workers.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """The Trainer of transformers trains a tiny GPT-2; Ray Train keeps its checkpoints in the bucket.
 
-The Trainer saves to a local folder only; this is how the documentation of Ray Train makes it durable.
+The Trainer saves to a local folder only; Ray Train makes it durable, as its documentation shows.
 """
 
 import os
