@@ -1,4 +1,4 @@
-"""Flax trains on all devices of the slice; Orbax's CheckpointManager saves in the background."""
+"""Flax trains on all devices; Orbax's CheckpointManager saves while training goes on."""
 
 import os
 import time

@@ -1,6 +1,6 @@
 """The Trainer of transformers trains a tiny GPT-2; Ray Train keeps its checkpoints in the bucket.
 
-The Trainer saves to a local folder only; Ray Train makes it durable, as its documentation shows.
+The Trainer saves to a local folder only; Ray Train's documentation has this way to a bucket.
 """
 
 import os

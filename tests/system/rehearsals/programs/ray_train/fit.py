@@ -1,4 +1,4 @@
-"""Ray Train's JaxTrainer fits a made-up set on all devices and keeps checkpoints in the bucket."""
+"""Ray Train's JaxTrainer fits a made-up set on all devices; its checkpoints go to the bucket."""
 
 import os
 import tempfile
@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import ray
+import ray.train
 from ray.train import Checkpoint, CheckpointConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxTrainer
 
@@ -13,11 +14,10 @@ STEPS, SAVE_EVERY = 60, 12
 
 
 def fit() -> None:
-    """Runs on every worker; each goes on from the newest checkpoint that was reported."""
+    """Runs on every worker; JAX must not be imported before."""
     import jax
     import jax.numpy as jnp
     import numpy as np
-    import ray.train
     from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
     mesh = jax.make_mesh((jax.device_count(),), ("data",), axis_types=(AxisType.Auto,))
@@ -26,8 +26,7 @@ def fit() -> None:
     @jax.jit
     def train_step(weights, inputs, labels):
         def loss(weights):
-            hidden = jnp.tanh(inputs @ weights["first"])
-            return ((hidden @ weights["second"] - labels) ** 2).mean()
+            return ((jnp.tanh(inputs @ weights["first"]) @ weights["second"] - labels) ** 2).mean()
 
         error, change = jax.value_and_grad(loss)(weights)
         return jax.tree.map(lambda value, slope: value - 0.1 * slope, weights, change), error
@@ -37,34 +36,42 @@ def fit() -> None:
         for each in (inputs, np.sin(inputs.sum(axis=1, keepdims=True))):
             yield jax.make_array_from_callback(each.shape, rows, each.__getitem__)
 
-    rank = ray.train.get_context().get_world_rank()
-    numbers = np.random.default_rng(0)
-    weights = {
-        name: numbers.normal(0, 0.3, shape).astype("float32") for name, shape in SHAPES.items()
-    }
-    first = 0
-    if found := ray.train.get_checkpoint():
-        with found.as_directory() as folder, np.load(Path(folder) / "weights.npz") as saved:
-            first = int(saved["step"])
-            weights = {name: saved[name] for name in SHAPES}
-        if rank == 0:
-            print(f"resumed step={first}", flush=True)
-    for step in range(first + 1, STEPS + 1):
+    is_first = ray.train.get_context().get_world_rank() == 0
+    done, weights = begin()
+    for step in range(done + 1, STEPS + 1):
         weights, error = train_step(weights, *batch(step))
-        if rank == 0:
+        if is_first:
             print(f"step={step} loss={float(error)!r}", flush=True)
         time.sleep(0.1)
-        if step % SAVE_EVERY:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            checkpoint = None
-            if rank == 0:
-                np.savez(Path(folder) / "weights.npz", step=step, **jax.device_get(weights))
-                checkpoint = Checkpoint.from_directory(folder)
-            ray.train.report({"loss": float(error)}, checkpoint=checkpoint)
+        if step % SAVE_EVERY == 0:
+            report({"loss": float(error)}, {"step": step, **jax.device_get(weights)}, is_first)
 
 
-SHAPES = {"first": (16, 64), "second": (64, 1)}
+def begin() -> tuple[int, dict]:
+    """The step and the weights of the newest checkpoint that was reported, or of the beginning."""
+    import numpy as np
+
+    if found := ray.train.get_checkpoint():
+        with found.as_directory() as folder, np.load(Path(folder) / "weights.npz") as saved:
+            weights = dict(saved)
+        step = int(weights.pop("step"))
+        print(f"resumed step={step}", flush=True)
+        return step, weights
+    numbers = np.random.default_rng(0)
+    shapes = {"first": (16, 64), "second": (64, 1)}
+    return 0, {name: numbers.normal(0, 0.3, of).astype("float32") for name, of in shapes.items()}
+
+
+def report(metrics: dict, values: dict, is_first: bool) -> None:  # noqa: FBT001
+    """Every worker reports; the first one has the checkpoint."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        if is_first:
+            np.savez(Path(folder) / "weights.npz", **values)
+        ray.train.report(metrics, checkpoint=Checkpoint(folder) if is_first else None)
+
+
 ray.init()
 labels = ray.nodes()[0]["Labels"]
 generation = labels["ray.io/tpu-pod-type"].partition("-")[0].upper()

@@ -1,4 +1,4 @@
-"""DistributedDataParallel over gloo; PyTorch's distributed checkpoints are saved meanwhile."""
+"""DistributedDataParallel over gloo; PyTorch DCP saves to the bucket while it goes on."""
 
 import os
 import time
