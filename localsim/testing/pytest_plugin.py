@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
     from localsim.testing.job_runs import JobRun
+    from localsim.testing.rehearsed_jobs import RehearsedJob
     from localsim.testing.simulated_cloud import SimulatedCloud
     from localsim.testing.simulated_slices import SimulatedSlice
     from localsim.testing.simulator_options import SimulatorOptions
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MARKERS = (
     "localsim(fresh=False, **options): a simulator of the test's own, or with other options of"
     " localsim.cloud(): scenario, clock, time_scale, isolation, offline, python",
+    "preempt_at(place, notice='none', seed=0): run_job preempts the job at a place such as"
+    " 'save:middle' (docs/rehearse.md), with a notice of '30s', '5s' or 'none'",
 )
 
 
@@ -92,9 +95,24 @@ def bucket(cloud: SimulatedCloud) -> Bucket:
 
 
 @pytest.fixture
-def run_job(cloud: SimulatedCloud) -> Callable[..., JobRun]:
-    """`run_job("job.yaml")` runs a job file to its end and returns what the job did."""
-    return cloud.run_job
+def run_job(
+    request: pytest.FixtureRequest, cloud: SimulatedCloud
+) -> Callable[..., JobRun] | Callable[[str], RehearsedJob]:
+    """`run_job("job.yaml")` runs a job file to its end and returns what the job did.
+
+    In a test with the marker `preempt_at` the job is preempted there, and what is returned says
+    whether it came back right.
+    """
+    mark = request.node.get_closest_marker("preempt_at")
+    if mark is None:
+        return cloud.run_job
+    moment, seed = _preemption(*mark.args, **mark.kwargs)
+    return lambda file: cloud.rehearse_job(file, moment, seed=seed)
+
+
+def _preemption(place: str, notice: str = "none", seed: int = 0) -> tuple[str, int]:
+    """The name of a moment, and the seed, of what the marker `preempt_at` has."""
+    return f"{place}/{notice}", seed
 
 
 def _marked_options(node: pytest.Item) -> tuple[bool, SimulatorOptions]:

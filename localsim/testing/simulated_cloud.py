@@ -1,16 +1,17 @@
 """A simulated cloud in the hand of a test: its clients, its clock, and what goes wrong in it."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from localsim.testing import job_runs
+from localsim.testing import job_runs, rehearsed_jobs
 from localsim.testing.client_environment import client_environment
 from localsim.testing.home_directory import KEPT, delete_entry, has_supervisor, state_directory
 from localsim.testing.job_runs import JobRun
 from localsim.testing.local_http import JsonConnection
+from localsim.testing.rehearsed_jobs import RehearsedJob
 from localsim.testing.simulated_slices import STEP_S, SimulatedSlice, SliceApi, real_pause
 from localsim.testing.simulator_options import SimulatorOptions
 from localsim.testing.simulator_process import RunningSimulator, run_simulator
@@ -99,6 +100,14 @@ class SimulatedCloud:
     def clear_faults(self) -> None:
         """Let nothing go wrong any more."""
         self._control.send("DELETE", "/faults")
+
+    def add_timeline(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Let things happen later: entries of docs/scenario.md#timelines, with `when` and `do`."""
+        self._control.send("POST", "/timeline", {"entries": list(entries)})
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Every entry of the timeline, with its `state`: `waiting`, `armed` or `done`."""
+        return list(self._control.send("GET", "/timeline")["timeline"])
 
     def preempt(
         self, node: str | SimulatedSlice, *, zone: str | None = None, notice_s: float | None = None
@@ -194,6 +203,14 @@ class SimulatedCloud:
         SimulatedCloudError for a file that is refused and a job that does not end in time.
         """
         return self.wait_for_job(self.submit_job(file), timeout_s=timeout_s)
+
+    def rehearse_job(self, file: str | Path, moment: str, *, seed: int = 0) -> RehearsedJob:
+        """Run a job file undisturbed, then disturbed at a moment, and say whether it came back.
+
+        The moments are those of `tpuctl rehearse`, such as `save:middle/none`. The job runs in
+        clouds of its own; this one stays as it is. Raises SimulatedCloudError.
+        """
+        return rehearsed_jobs.rehearse_job(self, file, moment, seed)
 
     def _advance_step(self) -> float:
         return self.clock.advance(STEP_S)

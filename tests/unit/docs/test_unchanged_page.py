@@ -1,5 +1,6 @@
 """docs/unchanged.md is what programs.toml and the results of the last runs say."""
 
+from system.rehearsals import rehearsals_page
 from system.unchanged.unchanged_page import PAGE, PROGRAMS, page, programs, results
 
 
@@ -25,3 +26,8 @@ def test_the_files_that_are_run_are_there():
     ours = [each.run for each in programs().values() if not each.source]
     named = {word for run in ours for word in run.split() if word.endswith(".py")}
     assert named == {path.name for folder in PROGRAMS for path in folder.glob("*.py")}
+
+
+def test_the_page_of_rehearsals_says_what_the_last_ones_found():
+    found = rehearsals_page.results()
+    assert rehearsals_page.PAGE.read_text("utf-8") == rehearsals_page.page(found)

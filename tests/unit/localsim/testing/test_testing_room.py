@@ -17,7 +17,7 @@ from localsim.testing.simulator_options import SimulatorOptions
 from localsim.testing.tpuctl_command import command_environment
 from tpuctl.operations.local import local_cloud
 
-PROJECT_FILE = Path(localsim.__file__).parents[1] / "pyproject.toml"
+PROJECT_FILE = Path(__file__).parents[4] / "pyproject.toml"
 
 
 def test_the_environment_is_what_tpuctl_local_env_prints():
