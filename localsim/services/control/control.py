@@ -18,7 +18,7 @@ from localsim.rules.scenario import timeline_texts
 from localsim.rules.scenario.fault_types import kind_of
 from localsim.rules.scenario.scenario_checks import ScenarioError
 from localsim.rules.scenario.timeline import EntryProgress
-from localsim.rules.scenario.timeline_types import EntryState
+from localsim.rules.scenario.timeline_types import EntryState, FaultBegin
 from localsim.workers.isolation.interface import NotPossibleError
 
 MOST_BYTES = 64 * 1024
@@ -147,6 +147,8 @@ async def _change_scenario(controls: ControlActions, request: web.Request) -> di
     for fault in faults if isinstance(faults, list) else []:
         if isinstance(fault, str):  # any other value is refused elsewhere
             controls.require_possible(fault)
+    if isinstance(settings.get("timeline"), list):
+        _require_possible_timeline(controls, settings["timeline"])
     await controls.act(lambda cloud: cloud.change_scenario(settings))
     await controls.settle()
     return await _scenario(controls, request)
@@ -189,10 +191,19 @@ async def _add_timeline(controls: ControlActions, request: web.Request) -> dict[
     if not isinstance(entries, list):
         raise _BodyError("entries must be a list")
     try:
+        _require_possible_timeline(controls, entries)
         await controls.act(lambda cloud: cloud.add_timeline(entries))
     except ScenarioError as error:
         raise _BodyError(str(error).removeprefix("scenario: ")) from None
     return await _timeline(controls, request)
+
+
+def _require_possible_timeline(controls: ControlActions, entries: list[Any]) -> None:
+    """Raise NotPossibleError for a fault of theirs that this simulator cannot bring about."""
+    for entry in timeline_texts.parse(entries):
+        for action in entry.actions:
+            if isinstance(action, FaultBegin):
+                controls.require_possible(action.fault)
 
 
 async def _incidents(controls: ControlActions, _request: web.Request) -> dict[str, Any]:

@@ -117,7 +117,33 @@ def test_a_fault_that_is_not_possible_is_refused_and_does_not_stand(port):
     faults = ["worker a/0: hangs", "worker a/0: disk full"]
     assert port.send("POST", "/faults", {"fault": faults[1]}) == refusal
     assert port.send("PATCH", "/scenario", {"faults": faults}) == refusal
+    later = {"when": "1s later", "do": ["nothing", faults[1]]}
+    entries = [{"when": "at 1h", "do": faults[0], "then": [later]}]
+    assert port.send("POST", "/timeline", {"entries": entries}) == refusal
+    assert port.send("PATCH", "/scenario", {"timeline": entries}) == refusal
     assert port.send("GET", "/faults") == (200, {"faults": []})
+    assert port.send("GET", "/timeline") == (200, {"timeline": []})
+
+
+def test_what_went_wrong_is_listed_with_the_scenario(port):
+    port.send("PATCH", "/scenario", {"seed": 7})
+    port.send("POST", "/faults", {"fault": "vpc: unreachable"})
+    assert port.send("GET", "/incidents") == (
+        200,
+        {
+            "began_s": 0.0,
+            "faults": [],
+            "scenario": {"seed": 7},
+            "incidents": [
+                {
+                    "kind": "fault-began",
+                    "subject": "vpc: unreachable",
+                    "at_s": 0.0,
+                    "notice_s": 0.0,
+                }
+            ],
+        },
+    )
 
 
 def test_faults_are_added_listed_and_cleared(port):
