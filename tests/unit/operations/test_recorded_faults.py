@@ -90,6 +90,19 @@ def test_the_id_of_a_job_is_that_of_any_and_the_agents_own_uploads_do_not_count(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("step_000000000048/a_0001795847923001/x", "step_000000000048/a_*/x"),
+        ("550e8400-e29b-41d4-a716-446655440000.bin", "*.bin"),
+        ("tmp-0f3a9c21/deadbeef/shard-00001", "tmp-*/*/shard-00001"),
+        ("step_20260101/facade/x[1]", "step_20260101/facade/x[[]1]"),
+    ],
+)
+def test_what_a_name_has_by_chance_is_any(name, pattern):
+    assert when(request(1, name, 5, 6)) == f"after 1st upload of b/{pattern} by digits-*-a1/0"
+
+
 def test_without_a_request_time_counts_from_ready_or_from_the_beginning():
     assert when() == "15.5s after 1st READY of digits-*-a1"
     fault = Incident("fault-began", "zone us-west4-a: unreachable", BEGAN_S + 1.25)

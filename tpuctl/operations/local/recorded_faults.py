@@ -44,6 +44,11 @@ BEFORE, FIRST_BYTE, AFTER = "before", "at the first byte of", "after"
 _PHASE = re.compile(rf"({BEFORE}|{FIRST_BYTE}|in the middle of|{AFTER}) ")
 _SLICE_OF_JOB = re.compile(r"(?P<name>.+)-[0-9a-f]{6}(?=-a\d+(c\d+)?(-\d+)?$)")
 """The id of a job ends with six hexadecimal digits, which another job of its name does not have."""
+_CHANCE = re.compile(
+    r"(?<![0-9A-Za-z])([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d{10,})(?![0-9A-Za-z])"
+)
+"""What may be a UUID, a number by chance, or a time, such as the fence of a run."""
+_OLDEST_TIME_S = 1_000_000_000
 _ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -265,10 +270,16 @@ def _caller_pattern(caller: str) -> str:
 
 
 def _object_pattern(operation: WorkerOperation) -> str:
-    """The name of an object, with `*` for the id of the job whose worker used it."""
+    """The name of an object, with `*` for the id of its worker's job and for what is by chance."""
     target = _escaped(operation.target)
     match = _SLICE_OF_JOB.match(operation.caller.rpartition("/")[0])
-    return target.replace(match[0], f"{match['name']}-*") if match else target
+    named = target.replace(match[0], f"{match['name']}-*") if match else target
+    return _CHANCE.sub(lambda token: "*" if _is_by_chance(token[0]) else token[0], named)
+
+
+def _is_by_chance(token: str) -> bool:
+    """Whether it is no number of a step, which may have many zeros before it."""
+    return not token.isdigit() or int(token) >= _OLDEST_TIME_S
 
 
 def _escaped(text: str) -> str:
