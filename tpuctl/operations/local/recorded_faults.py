@@ -278,7 +278,7 @@ def _object_pattern(operation: WorkerOperation) -> str:
 
 
 def _is_by_chance(token: str) -> bool:
-    """Whether it is no number of a step, which may have many zeros before it."""
+    """Whether it differs from run to run; the number of a step has many zeros before it."""
     return not token.isdigit() or int(token) >= _OLDEST_TIME_S
 
 
