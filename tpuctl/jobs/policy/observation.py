@@ -65,6 +65,9 @@ class JobObservation:
     queued_resource: str | None = None
     """The request that the newest attempt's node came from."""
     workers: tuple[WorkerReport, ...] = ()
+    excused_s: float | None = None
+    """When nobody answered for the last time although the slice still sent its log to the bucket:
+    our way to it was cut."""
     final_reports: tuple[WorkerReport, ...] = ()
     """What workers left in the bucket as they ended, once they can no longer be asked."""
     saved_s: float | None = None

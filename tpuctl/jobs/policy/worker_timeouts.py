@@ -36,6 +36,8 @@ def excess_silence_s(report: WorkerReport, attempt: Attempt, seen: JobObservatio
         limit_s = SILENCE_LIMIT_AMONG_PEERS_S
     if is_checked and report.worker_id in seen.failed_workers:
         limit_s = SILENCE_LIMIT_OF_FAILED_S
+    elif seen.excused_s is not None and seen.now_s - seen.excused_s <= SILENCE_LIMIT_S:
+        return None  # it worked then; its connection may come back later than those of its peers
     return report.unreachable_s if report.unreachable_s > limit_s else None
 
 

@@ -1,7 +1,7 @@
 """Looks after one job that this supervisor holds the lease of, until it is settled."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,10 +17,11 @@ from tpuctl.jobs.slices import switch_setup as switch
 from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
 from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
+from tpuctl.jobs.supervisor.signs_of_life import SignsOfLife
 from tpuctl.jobs.workers import gang as gangs
 from tpuctl.jobs.workers.gang import Gang
 from tpuctl.jobs.workers.installation import StartInputs
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, SwitchProof
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, SwitchProof, WorkerReport
 
 TURN_S = 0.5
 STEADY_TURN_S = 2.0
@@ -53,6 +54,8 @@ class JobController:
     zone_health_s: float | None = None
     """When the health of the zones was last read."""
     recorded_stockouts: set[RecordStockout] = field(default_factory=set)
+    signs_of_life: SignsOfLife = field(default_factory=SignsOfLife)
+    """Of the gang."""
     pending_calls: PendingCalls = field(init=False)
     slice_watcher: SliceWatcher = field(init=False)
 
@@ -104,6 +107,7 @@ class JobController:
     async def _turn(self) -> None:
         await self.record_writer.check_for_changes()
         await self._refresh_zone_health()
+        await self._look_for_signs_of_life()
         lacks = self.vault.missing_reason(self.record)
         step = await self._step(lacks)
         await self._close_ended_gang(step.record)
@@ -138,16 +142,32 @@ class JobController:
         )
         return reconcile(before, seen)
 
+    async def _look_for_signs_of_life(self) -> None:
+        """Ask the bucket for what workers cannot tell while none of them is reached."""
+        gang, now_s = self.gang, self.clocks.monotonic()
+        if gang is None or not self.signs_of_life.is_due(gang.reports(), now_s):
+            return
+        store, job_id = self.backends.store, self.record.job_id
+        await asyncio.to_thread(self.signs_of_life.look, store, job_id, gang.attempt, now_s)
+
+    def _excused_s(self, reports: Sequence[WorkerReport]) -> float | None:
+        """The same as a time of the clock of observations."""
+        monotonic_s = self.clocks.monotonic()
+        excused_s = self.signs_of_life.note(reports, monotonic_s)
+        return None if excused_s is None else self.clocks.now() - (monotonic_s - excused_s)
+
     def _observed(self, lacks: str) -> JobObservation:
         seen, attempt, gang = self.slice_watcher.observation, self.record.attempt, self.gang
         number = attempt.number if attempt else 0
         if not seen.is_of(attempt):  # the nodes of an earlier attempt, or of a request that lost
             seen = replace(seen, node=None, node_checked_s=0.0, queued_resource=None)
             seen = replace(seen, node_ids=(), worker_count=0, failed_workers=frozenset())
+        reports = gang.reports() if gang and gang.attempt == number else ()
         return replace(
             seen,
             now_s=self.clocks.now(),
-            workers=gang.reports() if gang and gang.attempt == number else (),
+            workers=reports,
+            excused_s=self._excused_s(reports),
             zone_health=self.zone_health,
             blocked_by=lacks,
             refusals=(*seen.refusals, *self.refusals.values()),
@@ -193,6 +213,7 @@ class JobController:
             await self.pending_calls.answer(f"add key to {node.name}", add_key)
         config = switch.switch_config(self.backends, self.record, attempt)
         inputs = StartInputs(self.record_writer.lease.fence, self._secrets(), config)
+        self.signs_of_life = SignsOfLife()
         self.gang = gangs.connect_gang(
             self.backends, self.record, found.nodes, inputs, self.clocks, self.alarm.set
         )

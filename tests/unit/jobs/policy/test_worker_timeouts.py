@@ -41,6 +41,22 @@ def test_silence_is_loss_after_a_minute_or_sooner_while_a_peer_answers(reports, 
         )
 
 
+@pytest.mark.parametrize(
+    ("reports", "excused_s", "failed", "is_lost"),
+    [
+        ([quiet(3600.0), quiet(3600.0)], 3995.0, (), False),
+        ([UP, quiet(3600.0)], 3995.0, (), False),  # its connection comes back a little later
+        ([UP, quiet(3600.0)], 3930.0, (), True),
+        ([quiet(3600.0), quiet(3600.0)], None, (), True),
+        ([quiet(3600.0), quiet(3600.0)], 3995.0, (1,), True),
+    ],
+)
+def test_silence_is_no_loss_while_the_slice_sends_its_log(reports, excused_s, failed, is_lost):
+    now = seen(4000.0, *reports, excused_s=excused_s, failed_workers=frozenset(failed))
+    attempt = lived(job(), *RAN, now).record.attempt
+    assert (attempt.outcome == "lost") == is_lost
+
+
 def test_a_loss_explains_the_failure_of_a_peer_after_a_takeover_too():
     failed = {**ENDED, "exit_status": 1}
     stopping = lived(job(restart=Restart(failure=0)), *RAN, seen(20.0, failed, quiet(2.0))).record
