@@ -47,7 +47,7 @@ class SignsOfLife:
         self.looked_s, self.ends = now_s, ends
 
     def note(self, reports: Sequence[WorkerReport], now_s: float) -> float | None:
-        """When silence last was no sign that a worker is lost; None: it never was."""
+        """When silence last said nothing about the workers; None: it always did."""
         is_working = self.grown_s is not None and now_s - self.grown_s <= SIGN_LIFE_S
         if is_working and is_silence(reports):
             self.excused_s = now_s
