@@ -1,10 +1,13 @@
 """Steps and values in lines: the same steps as the agent reads, with the texts of the values."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.agent.job.logs.step_progress import parse_progress
+from tpuctl.errors import UsageError
 from tpuctl.models.job_log import LogLine
+from tpuctl.operations.jobs import bounded_pattern
 from tpuctl.operations.rehearse.judgement.observation.logged_steps import logged_steps
 
 WORDS = st.sampled_from(
@@ -41,3 +44,13 @@ def test_an_expression_finds_step_and_examples():
 def test_a_count_of_examples_does_not_name_them():
     log = logged_steps([LogLine(1, 0, 0.0, f"step={n} examples=32") for n in (1, 2)], None)
     assert log.examples == {}
+
+
+@pytest.mark.parametrize("group", ["progress", "examples"])
+def test_an_expression_that_backtracks_without_end_is_given_up(monkeypatch, group):
+    monkeypatch.setattr(bounded_pattern, "LIMIT_S", 0.02)
+    endless = rf"(?P<{'step' if group == 'progress' else 'examples'}>(\d+)+)x"
+    given = {"progress": None, group: endless}
+    with pytest.raises(UsageError) as caught:
+        logged_steps([LogLine(1, 0, 0.0, "step=1 " + "1" * 60)], **given)
+    assert str(caught.value) == f"{endless!r} takes more than 0.02 s for one line"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tpuctl.jobs.spec.progress_patterns import expression_of
 from tpuctl.models.job_log import LogLine
+from tpuctl.operations.jobs.bounded_pattern import BoundedPattern, compile_pattern
 
 LINE_CHARACTERS = 4096
 """No more of a line is searched, as the agent does."""
@@ -60,7 +61,8 @@ def logged_steps(
     """Read the steps that lines tell, as the agent does, and keep the texts of the values.
 
     `progress` is that of the job file: the name of a trainer or a regular expression. `examples`
-    is a regular expression with the group `examples`, and the group `step` if it has one.
+    is a regular expression with the group `examples`, and the group `step` if it has one. Raises
+    UsageError when one of them takes too long for a line. Searches belong to the main thread.
     """
     reader = _Reader(_compiled(expression_of(progress)), _compiled(examples))
     for line in lines:
@@ -71,7 +73,7 @@ def logged_steps(
 class _Reader:
     """Goes through lines and remembers the newest step of every worker."""
 
-    def __init__(self, progress: re.Pattern[str] | None, examples: re.Pattern[str] | None) -> None:
+    def __init__(self, progress: BoundedPattern | None, examples: BoundedPattern | None) -> None:
         self.progress = progress
         self.examples_pattern = examples
         self.values: dict[tuple[int, int, int], tuple[float, dict[str, str]]] = {}
@@ -131,7 +133,7 @@ def _said_plainly(text: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs if key != STEP_COUNT_METRIC}
 
 
-def _said_by(pattern: re.Pattern[str] | None, text: str) -> dict[str, str]:
+def _said_by(pattern: BoundedPattern | None, text: str) -> dict[str, str]:
     match = pattern.search(text) if pattern else None
     groups = match.groupdict() if match else {}
     return {
@@ -141,8 +143,8 @@ def _said_by(pattern: re.Pattern[str] | None, text: str) -> dict[str, str]:
     }
 
 
-def _compiled(text: str | None) -> re.Pattern[str] | None:
-    return re.compile(text) if text else None
+def _compiled(text: str | None) -> BoundedPattern | None:
+    return compile_pattern(text) if text else None
 
 
 def _identities(
