@@ -8,15 +8,25 @@ canonical names, so that a program that imports the package later shares the ver
 import importlib
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
+
+LOADING = threading.RLock()
+"""Held while classes are loaded: a module is registered before it is complete."""
 
 
 def types_of(version: str) -> ModuleType:
     """google.cloud.tpu_VERSION.types.cloud_tpu: Node, QueuedResource, every request and response.
 
-    `version` is `v2` or `v2alpha1`; the classes differ on the wire, so each has its own.
+    `version` is `v2` or `v2alpha1`; the classes differ on the wire, so each has its own. A thread
+    waits until another one has loaded them.
     """
+    with LOADING:
+        return _load_types(version)
+
+
+def _load_types(version: str) -> ModuleType:
     canonical = f"google.cloud.tpu_{version}.types.cloud_tpu"
     if canonical in sys.modules:
         return sys.modules[canonical]
