@@ -113,7 +113,8 @@ class EventLines:
                 took = seconds_text(verdict.wall_s)
                 yield f"reference: {verdict.judgement.upper()}: {text} ({took})"
             case MomentsPlanned(moments, side_by_side):
-                yield f"{count_text(len(moments), 'moment')} follow, {side_by_side} at a time"
+                follow = "follows" if len(moments) == 1 else "follow"
+                yield f"{count_text(len(moments), 'moment')} {follow}, {side_by_side} at a time"
             case MomentJudged(verdict):
                 took = seconds_text(verdict.wall_s)
                 text = outcome_text(verdict)

@@ -107,7 +107,8 @@ def reference_text(reference: ReferenceVerdict) -> str:
         shown.append(f"one every {count_text(reference.save_interval_steps, 'step')}")
     text = ", ".join(shown) + (f", below {reference.prefix}" if reference.prefix else "")
     why = why_text(reference)
-    return f"{why} ({text})" if why else text
+    text = f"{why} ({text})" if why else text
+    return f"{text}; kept: {reference.state_dir}" if reference.state_dir else text
 
 
 def seconds_text(seconds: float) -> str:

@@ -97,6 +97,8 @@ class ReferenceVerdict:
     save_interval_steps: int | None = None
     prefix: str = ""
     """Where it saves: `gs://bucket/prefix`."""
+    state_dir: str = ""
+    """Where its state is kept; empty: it was deleted."""
     wall_s: float = 0.0
     history: RunHistory | None = None
     """What happened when in the first of them; None: it was not seen."""

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from shlex import join
 from typing import Protocol
 
 from tpuctl import catalog
-from tpuctl.errors import UsageError
+from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.spec import file_rehearse, job_file
 from tpuctl.models.job import JobSpec
 from tpuctl.models.rehearsal.evidence import RunEvidence
@@ -36,7 +37,10 @@ from tpuctl.operations.rehearse.events import (
     RunStarted,
 )
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
-from tpuctl.operations.rehearse.judgement.planned_moments import planned_moments
+from tpuctl.operations.rehearse.judgement.planned_moments import (
+    MOMENT_NAMES,
+    planned_moments,
+)
 from tpuctl.operations.rehearse.judgement.reference_verdict import Limits, judge_reference
 from tpuctl.operations.rehearse.process_usage import available_bytes
 from tpuctl.operations.rehearse.rehearsed_run import RunPlan, carry_out_run
@@ -129,6 +133,9 @@ def _opened(
         request.file, bucket=BUCKET, environ=runtime.environ
     )
     spec = with_offered_zones(file_rehearse.rehearsed_job(spec, section))
+    require_known_names(request.only)
+    if request.python is not None:
+        request = replace(request, python=existing_program(request.python, runtime.environ))
     rehearsal_folder.end_abandoned_runs(runtime.home)
     unique = secrets.token_hex(3)
     with rehearsal_folder.open_rehearsal(runtime.home, spec.name, unique) as folder:
@@ -137,7 +144,8 @@ def _opened(
             yield work
         finally:
             for ended in work.references:
-                rehearsal_folder.delete_run(ended.plan.home)
+                if ended.plan.home != work.kept:
+                    rehearsal_folder.delete_run(ended.plan.home)
 
 
 @dataclass
@@ -152,6 +160,8 @@ class _Rehearsal:
     carry_out: CarryOut = carry_out_run
     began_s: float = field(default_factory=time.monotonic)
     references: list[RunEnded] = field(default_factory=list)
+    kept: Path | None = None
+    """The directory of an undisturbed run that is not right."""
     longest_s: float = 0.0
     """The longest disturbed run that was seen, or what one is expected to take."""
 
@@ -159,6 +169,9 @@ class _Rehearsal:
         """The undisturbed runs, then the moments, then the report."""
         yield from self.run_references()
         verdict = self._judge_reference()
+        if verdict.judgement not in (Judgement.PASS, Judgement.WARN):
+            self.kept = self.references[0].plan.home
+            verdict = replace(verdict, state_dir=str(self.kept))
         yield ReferenceJudged(verdict)
         verdicts: list[Verdict] = []
         skipped: list[str] = []
@@ -212,7 +225,7 @@ class _Rehearsal:
         moments = _repeated(self.chosen_moments(), self.request.repeat)
         by_name = {moment.name: moment for moment in moments}
         pool = self._moment_pool()
-        yield MomentsPlanned(tuple(moments), pool.side_by_side)
+        yield MomentsPlanned(tuple(moments), min(pool.side_by_side, len(moments)))
         plans = [self._disturbed(moment) for moment in longest_first(moments)]
         for news in pool.run_all(plans):
             if isinstance(news, (RunStarted, RunProgressed)):
@@ -309,6 +322,28 @@ def _zones_of(kind: str) -> tuple[str, ...]:
     with suppress(catalog.UnknownError):  # the submission says which types there are
         return catalog.zones_of(kind)
     return ()
+
+
+def existing_program(path: Path, environ: Mapping[str, str]) -> Path:
+    """The absolute path of a program that is named by a path, or found on PATH.
+
+    Raises NotFoundError.
+    """
+    where = shutil.which(path, path=environ.get("PATH"))
+    if where is None:
+        raise NotFoundError(
+            f"there is no program {path}", hint="give the path of a python3: .venv/bin/python"
+        )
+    return Path(where).absolute()
+
+
+def require_known_names(only: Sequence[str]) -> None:
+    """Raise UsageError for a name that no job's moment has, before anything is run."""
+    for wanted in only:
+        if not any(is_named(name, wanted) for name in MOMENT_NAMES):
+            raise UsageError(
+                f"there is no moment {wanted!r}", hint=f"there are: {', '.join(MOMENT_NAMES)}"
+            )
 
 
 def choose_moments(moments: Sequence[Moment], only: Sequence[str]) -> list[Moment]:

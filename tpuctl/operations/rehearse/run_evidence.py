@@ -98,8 +98,8 @@ def _checked(clients: RunClients, spec: JobSpec) -> CheckpointCheck | None:
     place = CheckpointLocation(spec.checkpoints.dir, clients.store)
     try:
         steps = survey.survey_directory(place).steps
-    except NotFoundError as error:
-        return CheckpointCheck("", problem=str(error))
+    except NotFoundError:
+        return CheckpointCheck("", problem=f"no format that tpuctl knows is in {place.url}")
     return check_of([verify.verify_found_step(step, lambda _: None) for step in steps])
 
 

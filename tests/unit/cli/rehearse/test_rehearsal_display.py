@@ -263,7 +263,7 @@ def test_the_keys_of_json_are_public():
     ]  # fmt: skip
     assert list(document["reference"]) == [
         "judgement", "checks", "cause", "explanation", "steps", "saves", "save_interval_steps",
-        "prefix", "wall_s", "history",
+        "prefix", "state_dir", "wall_s", "history",
     ]  # fmt: skip
     verdict = document["verdicts"][0]
     assert list(verdict) == [

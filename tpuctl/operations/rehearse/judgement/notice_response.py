@@ -8,7 +8,7 @@ from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts
 
 FEW_STEPS = 5
 """A program that looks for SIGTERM between steps may be this many further when it ends."""
-DELAY_S = 1.5
+DELAY_S = 3.0
 """SIGTERM may reach a program this long after the notice: steps until then tell nothing."""
 KILLED = 9
 

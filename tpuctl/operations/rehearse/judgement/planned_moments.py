@@ -88,6 +88,18 @@ PREEMPTIONS: tuple[PreemptionPlace, ...] = (
 """Every place of a single preemption, in the order in which a job comes to them."""
 
 
+PREEMPTED_TWICE = ("restore", "twice")
+MOMENT_NAMES = (
+    *(
+        f"{place}/{ending}"
+        for place in (*(place.name for place in PREEMPTIONS), *PREEMPTED_TWICE)
+        for ending, _, _ in NOTICES
+    ),
+    *(each.value for each in Disturbance if each != Disturbance.PREEMPTION),
+)
+"""The name of every moment that a job may have. Public."""
+
+
 def planned_moments(
     references: Sequence[RunEvidence], spec: RehearseSpec, seed: int
 ) -> tuple[Moment, ...]:
@@ -107,10 +119,14 @@ def planned_moments(
 
 def missing_moments(moments: Sequence[Moment]) -> tuple[str, ...]:
     """The names of moments that the job does not have."""
-    names = {moment.name.rpartition("/")[0] or moment.name for moment in moments}
-    known = [place.name for place in PREEMPTIONS] + ["restore", "twice"]
-    known += [each.value for each in Disturbance if each != Disturbance.PREEMPTION]
+    names = {_place_of(moment.name) for moment in moments}
+    known = dict.fromkeys(map(_place_of, MOMENT_NAMES))
     return tuple(name for name in known if name not in names)
+
+
+def _place_of(name: str) -> str:
+    """The name of a moment without its notice."""
+    return name.rpartition("/")[0] or name
 
 
 def _preemptions(places: RunPlaces) -> Iterator[Moment]:
