@@ -13,8 +13,8 @@ from tpuctl.cli.shell.tables.listing import declare_keys
 app = Noun("Run programs on every worker of a slice.")
 
 app.verb_in("submit", "job.submit:submit")
-app.verb_in("templates", "job.templates:list_templates")
-app.verb_in("init", "job.templates:init")
+app.verb_in("templates", "job.files.templates:list_templates")
+app.verb_in("init", "job.files.templates:init")
 
 
 LIST_KEYS = (

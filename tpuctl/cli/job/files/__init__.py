@@ -1,0 +1,1 @@
+"""`tpuctl job templates`, `init` and `lint`: job files, before there is a job."""
