@@ -15,6 +15,7 @@ app = Noun("Run programs on every worker of a slice.")
 app.verb_in("submit", "job.submit:submit")
 app.verb_in("templates", "job.files.templates:list_templates")
 app.verb_in("init", "job.files.templates:init")
+app.verb_in("lint", "job.files.lint:lint")
 
 
 LIST_KEYS = (

@@ -22,7 +22,7 @@ NOUNS: Mapping[str, Sections] = {
         "Get": "list describe logs metrics tensorboard bundle",
         "Change": "submit wait cancel retry delete",
         "Work on it": "exec ssh",
-        "Begin with": "templates init",
+        "Begin with": "templates init lint",
     },
     "service": {"Get": "list describe logs", "Change": "update delete"},
     "data": {"Get": "list verify", "Change": "push pull copy rm", "Work on it": "mount"},

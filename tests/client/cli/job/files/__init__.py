@@ -1,0 +1,1 @@
+"""Job files, before there is a job."""
