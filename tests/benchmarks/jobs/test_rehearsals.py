@@ -19,7 +19,7 @@ from tpuctl.operations.rehearse.rehearsed_run import RunHooks, carry_out_run
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 
-DIGITS = Path(__file__).parents[2] / "templates" / "digits" / "job.yaml"
+DIGITS = Path(__file__).parents[3] / "templates" / "digits" / "job.yaml"
 JOB = """\
 name: little
 resources: {accelerators: v5litepod-1}

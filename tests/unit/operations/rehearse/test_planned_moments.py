@@ -1,7 +1,7 @@
 """The moments of a job: the same ones each time, and those that find the defects."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -139,3 +139,17 @@ def test_a_job_without_markers_has_no_moment_at_its_marker():
     references = [play_job(SOUND["in-place"])]
     moments = planned_moments(references, RehearseSpec(), 0)
     assert missing_moments(moments) == ("save:last-data", "save:marker")
+
+
+def test_a_marker_that_gets_its_name_by_a_move_is_waited_for_as_a_copy():
+    def moved(request):
+        is_marker = request.object.endswith("/DONE")
+        return replace(request, method="storage.objects.move") if is_marker else request
+
+    played = play_job(SOUND["files-and-marker"])
+    reference = replace(played, requests=tuple(map(moved, played.requests)))
+    places = {m.name: m.place for m in planned_moments([reference], RehearseSpec(), 0)}
+    for name, phase in (("save:marker/none", "before"), ("save:after/none", "after")):
+        assert places[name].startswith(f"{phase} 1st copy of "), places[name]
+        assert "/DONE by " in places[name]
+    assert places["save:middle/none"].startswith("in the middle of 1st upload of ")

@@ -123,15 +123,25 @@ def before_first_save(places: RunPlaces) -> str | None:
     return f"at step {early[len(early) // 2]} of {places.worker('save:before-first')}"
 
 
+WITHOUT_BODY = ("before", "after")
+"""The phases that a copy has."""
+
+
 def upload_place(
     purpose: str, phase: str, pick: Callable[[ObservedSave], ObjectWrite | None]
 ) -> Callable[[RunPlaces], str | None]:
-    """A phase of the upload of an object that is picked from a save which the seed chooses."""
+    """A phase of the upload of an object that is picked from a save which the seed chooses.
+
+    An object that is made by a copy has no bytes in flight: the phase is then before the copy.
+    """
 
     def place(places: RunPlaces) -> str | None:
         save = places.save(purpose)
         write = pick(save) if save else None
-        return None if write is None else f"{phase} {upload_text(places, write)}"
+        if write is None:
+            return None
+        has_phase = phase in WITHOUT_BODY or not write.is_copy
+        return f"{phase if has_phase else WITHOUT_BODY[0]} {upload_text(places, write)}"
 
     return place
 
@@ -182,7 +192,7 @@ def _ordered(writes: Sequence[ObjectWrite]) -> list[ObjectWrite]:
 
 
 def upload_text(places: RunPlaces, write: ObjectWrite) -> str:
-    """`2nd upload of bucket/name by NODE/WORKER`: the same upload in every run of the job."""
+    """`2nd upload of bucket/name by NODE/WORKER`: the same upload, or copy, in every run."""
     glob = object_glob(places, write)
     callers = {
         other.caller.rpartition("/")[2]
@@ -197,9 +207,11 @@ def upload_text(places: RunPlaces, write: ObjectWrite) -> str:
         for other in object_writes(places.facts.runs[0].requests)
         if pattern.fullmatch(other.name)
         and other.number <= write.number
+        and other.is_copy == write.is_copy
         and (not by or other.caller == write.caller)
     ]
-    return f"{ordinal(len(earlier))} upload of {glob}{by}"
+    verb = "copy" if write.is_copy else "upload"
+    return f"{ordinal(len(earlier))} {verb} of {glob}{by}"
 
 
 def object_glob(places: RunPlaces, write: ObjectWrite) -> str:

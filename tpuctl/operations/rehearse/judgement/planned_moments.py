@@ -155,7 +155,7 @@ def _twice(places: RunPlaces) -> Iterator[Moment]:
     place = upload_place("twice", "in the middle of", middle_object)(places)
     save = places.save("twice")
     like = middle_object(save) if save else None
-    if place is None or like is None:
+    if place is None or like is None or like.is_copy:
         return
     second = f"in the middle of 1st upload of {kind_glob(like.name)}"
     for ending, words, notice_s in NOTICES:

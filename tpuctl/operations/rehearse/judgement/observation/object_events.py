@@ -20,6 +20,10 @@ WRITING_METHODS = frozenset(
         "multipartUploads.complete",
     )
 )
+COPYING_METHODS = frozenset(
+    f"storage.objects.{name}" for name in ("compose", "copy", "rewrite", "move")
+)
+"""They make an object of others that are in the bucket."""
 READING_METHODS = frozenset({"storage.objects.get"})
 DELETING_METHODS = frozenset({"storage.objects.delete"})
 
@@ -38,6 +42,8 @@ class ObjectWrite:
     complete_s: float | None
     """When the object was there; None: it never was, by this write."""
     size_bytes: int
+    is_copy: bool = False
+    """It was made of other objects, without a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ def _write(number: int, parts: list[StorageRequest]) -> ObjectWrite:
         first.began_s,
         complete_s,
         sum(part.body_bytes for part in parts),
+        is_copy=first.method in COPYING_METHODS,
     )
 
 
