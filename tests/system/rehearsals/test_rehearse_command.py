@@ -1,0 +1,76 @@
+"""`tpuctl rehearse` finds a planted defect, and the GitHub Action passes a sound program."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(__file__).parent / "programs"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+
+
+def test_a_defect_fails_with_its_cause_and_the_command_that_repeats_it(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tpuctl", "rehearse", "defects/no_optimizer.yaml"]
+        + ["--only", "save:after/none", "--seed", "3", "-o", "json"],
+        cwd=PROGRAMS,
+        env={**os.environ, "TPUCTL_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 71, done.stderr
+    report = json.loads(done.stdout)
+    (verdict,) = report["verdicts"]
+    assert (report["passed"], verdict["judgement"]) == (False, "fail")
+    assert verdict["cause"] == "optimizer-not-saved"
+    assert verdict["replay"] == (
+        "tpuctl rehearse defects/no_optimizer.yaml --only save:after/none --seed 3"
+    )
+    assert (Path(verdict["state_dir"]) / "evidence.json").is_file()
+
+
+def test_the_action_writes_its_reports_and_the_summary(tmp_path):
+    (tmp_path / "tpuctl" / "bin").mkdir(parents=True)
+    command = tmp_path / "tpuctl" / "bin" / "tpuctl"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tpuctl "$@"\n')
+    command.chmod(0o755)
+    shutil.copytree(PROGRAMS, tmp_path / "work")
+    variables = {"JOB": "sound/single_worker.yaml", "ONLY": "save:middle/none", "SEED": "0"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS["Rehearse"]["run"]],
+        cwd=tmp_path / "work",
+        env={
+            **os.environ,
+            **variables,
+            "BUDGET_TIME": "",
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            "TPUCTL_HOME": str(tmp_path / "home"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "save:middle/none" in (tmp_path / "summary.md").read_text()
+    reports = {path.name for path in (tmp_path / "rehearsal").iterdir()}
+    assert reports == {"junit.xml", "rehearsal.html", "badge.svg"}
+    assert "1/1" in (tmp_path / "rehearsal" / "badge.svg").read_text()
+
+
+def test_no_input_of_the_action_is_pasted_into_a_shell_line():
+    assert [name for name, step in STEPS.items() if "${{" in step.get("run", "")] == []
+
+
+def test_the_page_has_every_input_of_the_action():
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    table = page.partition("| input |")[2].partition("\n\n")[0]
+    told = [row.split("`")[1] for row in table.splitlines()[2:]]
+    assert told == list(ACTION["inputs"])
