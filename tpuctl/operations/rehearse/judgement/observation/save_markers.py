@@ -7,7 +7,11 @@ MARKER_NAMES: tuple[tuple[str, str], ...] = (
     (r"_success|_?(done|complete|completed|committed|ready|finished)(\.(txt|json))?", "Hadoop"),
     (r".+\.(done|complete|completed|commit|committed|ready|success)", "a sibling of a file"),
     (r"\.metadata", "PyTorch DCP"),
-    (r"latest([-_.].*)?|.*[-_.]latest|last|newest|current", "DeepSpeed and Megatron-LM"),
+    (
+        r"latest([-_](step|checkpoint|iteration|epoch))?(\.(txt|json))?"
+        r"|.*[-_.]latest|last|newest|current",
+        "DeepSpeed and Megatron-LM",
+    ),
     (r"latest_checkpointed_iteration\.txt", "Megatron-LM"),
     (r"checkpoint", "TensorFlow: the newest checkpoint of a directory"),
     (r"_checkpoint_metadata", "Orbax, in directories"),
