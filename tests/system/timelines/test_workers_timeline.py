@@ -82,7 +82,7 @@ def test_a_worker_dies_at_that_part_of_the_second_upload(here, how, phase):
 def test_a_notice_lets_the_request_go_on(here):
     when = "before 2nd upload of local-bucket/run/*"
     here.control.add_timeline([{"when": when, "do": "preempt n1 with notice of 1h"}])
-    assert run(here, "xml") == ["saved 0"]  # SIGTERM ends the program
+    assert run(here, "xml")[:1] == ["saved 0"]  # SIGTERM ends the program, now or a moment later
     node = clouds.Runner(here.home)("node", "describe", "n1", "-o", "json").json
     assert node["state"] == "READY"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 PLUGIN = ("-p", "localsim.testing.pytest_plugin", "-p", "no:cacheprovider")
 ENVIRON = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-ENVIRON.pop("PYTEST_XDIST_WORKER", None)
+for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+    ENVIRON.pop(name, None)
 
 
 def run_pytest(directory: Path, *options: str) -> "subprocess.CompletedProcess[str]":

@@ -130,7 +130,8 @@ def _said_plainly(text: str) -> dict[str, str]:
     if not words or not words[0].startswith("step=") or not is_step(words[0][5:]):
         return {}
     pairs = (word.partition("=") for word in words if "=" in word)
-    return {key: value for key, _, value in pairs if key != STEP_COUNT_METRIC}
+    values = {key: value for key, _, value in pairs if key != STEP_COUNT_METRIC}
+    return {**values, "step": words[0][5:]}
 
 
 def _said_by(pattern: BoundedPattern | None, text: str) -> dict[str, str]:
