@@ -66,8 +66,17 @@ def objects(cloud: clouds.Cloud) -> list[str]:
     return listed.out.split()
 
 
-@pytest.mark.parametrize("how", ["single", "resumable", "xml"])
-@pytest.mark.parametrize("phase", ["before", "at the first byte of", "in the middle of", "after"])
+@pytest.mark.parametrize(
+    ("how", "phase"),
+    [
+        ("single", "before"),
+        ("single", "after"),
+        ("resumable", "at the first byte of"),
+        ("resumable", "in the middle of"),
+        ("xml", "in the middle of"),
+        ("xml", "after"),
+    ],
+)
 def test_a_worker_dies_at_that_part_of_the_second_upload(here, how, phase):
     when = f"{phase} 2nd upload of local-bucket/run/*"
     here.control.add_timeline([{"name": "kill", "when": when, "do": KILL}])
