@@ -35,7 +35,6 @@ def uploads(cloud: clouds.Cloud) -> list[tuple[str, bool]]:
 
 
 def happened(cloud: clouds.Cloud) -> list[tuple[str, str, float]]:
-    """What went wrong, without the ends of faults: in a replay they come after a time."""
     incidents = cloud.control.incidents().incidents
     return [
         (each.kind, each.subject, each.notice_s) for each in incidents if each.kind != "fault-ended"
@@ -50,7 +49,6 @@ def test_a_replay_meets_the_same_faults_and_the_same_preemption(tmp_path: Path, 
         assert save(cloud, "0", "1") == 0
         assert tpuctl("local", "fault", "storage.objects.insert: return-503 x2").code == 0
         assert save(cloud, "2", "3") == 0
-        assert tpuctl("local", "fault", "--clear").code == 0
         assert tpuctl("local", "preempt", "n1", "--no-notice").code == 0
         recorded = tpuctl("local", "record-faults", "-O", str(file))
         assert (recorded.code, recorded.err) == (0, "2 entries in the timeline\n")

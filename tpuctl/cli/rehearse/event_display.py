@@ -27,29 +27,28 @@ NO_FILES = ReportFiles()
 
 def render_events(
     runtime: Runtime, events: Iterable[RehearsalEvent], files: ReportFiles = NO_FILES
-) -> RehearsalReport | None:
+) -> RehearsalReport:
     """Show a rehearsal until its end, print its result and write `files`; returns the report.
 
-    None: the events ended without one. Raises LocalIOError for a file that cannot be written: for
-    one without a directory at once, for any other one after the result is printed.
+    Raises LocalIOError for a file that cannot be written: for one without a directory at once, for
+    any other one after the result is printed.
     """
     require_folders(files)
     began_s = runtime.now()
     report, _ = show_events(runtime, events)
-    if report is not None:
-        print_report(runtime.output, report)
-        for path in write_files(files, report, began_s=began_s):
-            runtime.output.note(f"wrote {path}")
+    print_report(runtime.output, report)
+    for path in write_files(files, report, began_s=began_s):
+        runtime.output.note(f"wrote {path}")
     return report
 
 
-def render_moments(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport | None:
+def render_moments(runtime: Runtime, events: Iterable[RehearsalEvent]) -> RehearsalReport:
     """Show a rehearsal that only plans, and print its moments; returns the report.
 
     Without a moment the reference tells why.
     """
     report, moments = show_events(runtime, events)
-    if moments or report is None or runtime.output.is_document:
+    if moments or runtime.output.is_document:
         runtime.output.items(moments, PLANNED, title="moments")
     else:
         print_report(runtime.output, report)
@@ -59,21 +58,23 @@ def render_moments(runtime: Runtime, events: Iterable[RehearsalEvent]) -> Rehear
 class ShownRehearsal(NamedTuple):
     """What the events of a rehearsal brought: its report, and the moments that were planned."""
 
-    report: RehearsalReport | None
+    report: RehearsalReport
     moments: tuple[Moment, ...]
 
 
 def show_events(runtime: Runtime, events: Iterable[RehearsalEvent]) -> ShownRehearsal:
-    """Show the events of a rehearsal as they come."""
-    shown = ShownRehearsal(None, ())
+    """Show the events of a rehearsal as they come; the last one has the report."""
+    moments: tuple[Moment, ...] = ()
+    report: RehearsalReport | None = None
     with _event_sink(runtime) as note:
         for event in events:
             note(event)
             if isinstance(event, MomentsPlanned):
-                shown = shown._replace(moments=event.moments)
+                moments = event.moments
             elif isinstance(event, RehearsalEnded):
-                shown = shown._replace(report=event.report)
-    return shown
+                report = event.report
+    assert report is not None
+    return ShownRehearsal(report, moments)
 
 
 @contextmanager

@@ -6,26 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli.rehearse.event_display import render_events
+from tpuctl.cli.rehearse.event_display import render_events, render_moments
 from tpuctl.cli.rehearse.report_files import (
     BadgeFile,
     HtmlFile,
     JunitFile,
     ReportFiles,
     SummaryFile,
-    require_folders,
-    write_files,
 )
 from tpuctl.cli.shell.runtime import Runtime
-from tpuctl.cli.shell.tables.values import Columns, attributes
 from tpuctl.config import DEFAULT_CONTEXT
-from tpuctl.errors import JobFailedError, PartialFailureError, RefusedError
+from tpuctl.errors import RefusedError
 from tpuctl.models.duration import parse_duration
-from tpuctl.models.rehearsal.moment import Moment
-from tpuctl.models.rehearsal.verdict import Judgement, RehearsalReport
-
-PLANNED: Columns[Moment] = attributes("name", "title", "place")
-"""A moment that would be tried. Keys are public."""
 
 
 def rehearse(  # noqa: PLR0913 (each is an option)
@@ -66,10 +58,10 @@ def rehearse(  # noqa: PLR0913 (each is an option)
     left alone, once for each moment, on a cloud of its own each time. Nothing is asked of Google.
     """
     from tpuctl.operations.rehearse import rehearsal
+    from tpuctl.operations.rehearse.report_error import error_of, reference_error
 
     _refuse_other_contexts(runtime)
     files = ReportFiles(junit, html, summary, badge)
-    require_folders(files)
     request = rehearsal.RehearsalRequest(
         file=file,
         only=tuple(name.strip() for name in only.split(",")) if only else (),
@@ -77,33 +69,15 @@ def rehearse(  # noqa: PLR0913 (each is an option)
         repeat=repeat,
         budget_s=parse_duration(budget_time) if budget_time else None,
         python=python,
+        plans_only=moments,
     )
-    if moments:
-        with closing(rehearsal.list_moments(runtime, request)) as found:
-            runtime.output.items(list(found), PLANNED)
-        return
-    began_s = runtime.now()
     with closing(rehearsal.rehearse(runtime, request)) as events:
-        report = render_events(runtime, events)
-    if report is not None:
-        write_files(files, report, began_s=began_s)
-        _require_passed(report)
-
-
-def _require_passed(report: RehearsalReport) -> None:
-    """Raise the error that a report stands for, unless all of it passed."""
-    failed = [each for each in report.verdicts if each.judgement == Judgement.FAIL]
-    if report.reference.judgement == Judgement.FAIL:
-        raise JobFailedError(
-            f"job {report.job!r} cannot be rehearsed: {report.reference.explanation}"
-        )
-    if failed:
-        raise JobFailedError(
-            f"job {report.job!r} does not survive {len(failed)} of {len(report.verdicts)} moments",
-            hint=f"run: {failed[0].replay}",
-        )
-    if not report.passed:
-        raise PartialFailureError(f"not every moment of job {report.job!r} could be judged")
+        if moments:
+            error = reference_error(render_moments(runtime, events))
+        else:
+            error = error_of(render_events(runtime, events, files))
+    if error is not None:
+        raise error
 
 
 def _refuse_other_contexts(runtime: Runtime) -> None:

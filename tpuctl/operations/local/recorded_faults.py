@@ -19,6 +19,7 @@ from tpuctl.models.rehearsal.incident import (
     IncidentHistory,
 )
 from tpuctl.models.rehearsal.request_log import StorageRequest
+from tpuctl.operations.local.timeline_words import escape_glob, ordinal
 
 if TYPE_CHECKING:
     from tpuctl.api.control import ControlApi
@@ -49,7 +50,6 @@ _CHANCE = re.compile(
 )
 """What may be a UUID, a number by chance, or a time, such as the fence of a run."""
 _OLDEST_TIME_S = 1_000_000_000
-_ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 
 
 class WorkerOperation(NamedTuple):
@@ -190,7 +190,7 @@ class _RecordedEntries(NamedTuple):
         last, node = readies[-1], _node_pattern(readies[-1].subject)
         nth = sum(fnmatchcase(each.subject, node) for each in readies)
         delay = _duration(incident.at_s - last.at_s)
-        return f"{delay} after {_ordinal(nth)} READY of {node}"
+        return f"{delay} after {ordinal(nth)} READY of {node}"
 
     def _met_place(self, incident: Incident) -> RequestPlace | None:
         """The part of a request at which an entry of the simulator's own timeline did this."""
@@ -222,7 +222,7 @@ class _RecordedEntries(NamedTuple):
                 (each for each in alike if each.success_s is not None),
                 key=lambda each: (each.success_s, each.numbers),
             )
-        nth = _ordinal(alike.index(operation) + 1)
+        nth = ordinal(alike.index(operation) + 1)
         return f"{phase} {nth} {operation.verb} of {target} by {caller}"
 
 
@@ -256,7 +256,7 @@ def _fault_pattern(fault: str) -> str:
 
 
 def _node_pattern(node: str) -> str:
-    return _job_pattern(_escaped(node))
+    return _job_pattern(escape_glob(node))
 
 
 def _job_pattern(node: str) -> str:
@@ -271,7 +271,7 @@ def _caller_pattern(caller: str) -> str:
 
 def _object_pattern(operation: WorkerOperation) -> str:
     """The name of an object, with `*` for the id of its worker's job and for what is by chance."""
-    target = _escaped(operation.target)
+    target = escape_glob(operation.target)
     match = _SLICE_OF_JOB.match(operation.caller.rpartition("/")[0])
     named = target.replace(match[0], f"{match['name']}-*") if match else target
     return _CHANCE.sub(lambda token: "*" if _is_by_chance(token[0]) else token[0], named)
@@ -282,14 +282,5 @@ def _is_by_chance(token: str) -> bool:
     return not token.isdigit() or int(token) >= _OLDEST_TIME_S
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", text)
-
-
 def _duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}".rstrip("0").rstrip(".") + "s"
-
-
-def _ordinal(number: int) -> str:
-    suffix = "th" if 10 <= number % 100 <= 20 else _ORDINALS.get(number % 10, "th")
-    return f"{number}{suffix}"

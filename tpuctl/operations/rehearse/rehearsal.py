@@ -4,16 +4,15 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import join
 from typing import Protocol
 
 from tpuctl import catalog
-from tpuctl.errors import NotFoundError, UsageError
+from tpuctl.errors import NotFoundError
 from tpuctl.jobs.spec import file_rehearse, job_file
 from tpuctl.models.job import JobSpec
 from tpuctl.models.rehearsal.evidence import RunEvidence
@@ -37,11 +36,18 @@ from tpuctl.operations.rehearse.events import (
     RunStarted,
 )
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
-from tpuctl.operations.rehearse.judgement.planned_moments import (
-    MOMENT_NAMES,
-    planned_moments,
+from tpuctl.operations.rehearse.judgement.observation.run_facts import (
+    ReferenceFacts,
+    reference_facts,
 )
+from tpuctl.operations.rehearse.judgement.planned_moments import planned_moments
 from tpuctl.operations.rehearse.judgement.reference_verdict import Limits, judge_reference
+from tpuctl.operations.rehearse.moment_choice import (
+    choose_moments,
+    longest_first,
+    repeat_moments,
+    require_known_names,
+)
 from tpuctl.operations.rehearse.process_usage import available_bytes
 from tpuctl.operations.rehearse.rehearsed_run import RunPlan, carry_out_run
 from tpuctl.operations.rehearse.run_pool import (
@@ -84,6 +90,8 @@ class RehearsalRequest:
     """No run begins that would not end within it."""
     python: Path | None = None
     """The workers' python3; by default the one that runs tpuctl."""
+    plans_only: bool = False
+    """Whether to end when the moments are known."""
 
 
 class RehearsalRuntime(Protocol):
@@ -108,27 +116,6 @@ def rehearse(
     Closing the iterator ends all that runs. Raises UsageError, NotFoundError, LocalIOError, and
     what keeps a cloud from starting.
     """
-    with _opened(runtime, request, carry_out) as work:
-        yield from work.events()
-
-
-def list_moments(
-    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut = carry_out_run
-) -> Generator[Moment]:
-    """The moments that a rehearsal would try, which two undisturbed runs show.
-
-    Raises what `rehearse` does.
-    """
-    with _opened(runtime, request, carry_out) as work:
-        for _ in work.run_references():
-            pass
-        yield from work.chosen_moments()
-
-
-@contextmanager
-def _opened(
-    runtime: RehearsalRuntime, request: RehearsalRequest, carry_out: CarryOut
-) -> "Iterator[_Rehearsal]":
     spec, section = job_file.load_with_rehearsal(
         request.file, bucket=BUCKET, environ=runtime.environ
     )
@@ -139,13 +126,7 @@ def _opened(
     rehearsal_folder.end_abandoned_runs(runtime.home)
     unique = secrets.token_hex(3)
     with rehearsal_folder.open_rehearsal(runtime.home, spec.name, unique) as folder:
-        work = _Rehearsal(runtime, request, spec, section, folder, carry_out)
-        try:
-            yield work
-        finally:
-            for ended in work.references:
-                if ended.plan.home != work.kept:
-                    rehearsal_folder.delete_run(ended.plan.home)
+        yield from _Rehearsal(runtime, request, spec, section, folder, carry_out).events()
 
 
 @dataclass
@@ -160,48 +141,47 @@ class _Rehearsal:
     carry_out: CarryOut = carry_out_run
     began_s: float = field(default_factory=time.monotonic)
     references: list[RunEnded] = field(default_factory=list)
-    kept: Path | None = None
-    """The directory of an undisturbed run that is not right."""
     longest_s: float = 0.0
     """The longest disturbed run that was seen, or what one is expected to take."""
 
     def events(self) -> Iterator[RehearsalEvent]:
         """The undisturbed runs, then the moments, then the report."""
-        yield from self.run_references()
-        verdict = self._judge_reference()
-        if verdict.judgement not in (Judgement.PASS, Judgement.WARN):
-            self.kept = self.references[0].plan.home
-            verdict = replace(verdict, state_dir=str(self.kept))
+        yield from self._run_references()
+        facts = reference_facts(self._evidences, self.section)
+        planned = planned_moments(facts, self.request.seed)
+        pool = self._moment_pool()
+        limits = Limits(available_bytes(), self.request.budget_s, len(planned), pool.side_by_side)
+        verdict = self._judge_reference(facts, limits)
         yield ReferenceJudged(verdict)
         verdicts: list[Verdict] = []
         skipped: list[str] = []
-        if verdict.judgement in (Judgement.PASS, Judgement.WARN):
-            for event in self._run_moments(skipped):
-                yield event
-                if isinstance(event, MomentsPlanned):
-                    order = [moment.name for moment in event.moments]
-                elif isinstance(event, MomentJudged):
-                    verdicts.append(event.verdict)
-            verdicts.sort(key=lambda found: order.index(found.moment.name))
-            skipped.sort(key=order.index)
-        yield RehearsalEnded(
-            RehearsalReport(
-                job=self.spec.name,
-                file=str(self.request.file),
-                seed=self.request.seed,
-                reference=verdict,
-                verdicts=tuple(verdicts),
-                skipped=tuple(skipped),
-                wall_s=time.monotonic() - self.began_s,
-            )
+        if verdict.judgement != Judgement.FAIL:
+            chosen = choose_moments(planned, self.request.only)
+            moments = repeat_moments(chosen, self.request.repeat)
+            yield MomentsPlanned(tuple(moments), min(pool.side_by_side, len(moments)))
+            if not self.request.plans_only:
+                yield from self._run_moments(pool, facts, moments, verdicts, skipped)
+        yield RehearsalEnded(self._report(verdict, verdicts, skipped))
+
+    def _report(
+        self, reference: ReferenceVerdict, verdicts: list[Verdict], skipped: list[str]
+    ) -> RehearsalReport:
+        return RehearsalReport(
+            job=self.spec.name,
+            file=str(self.request.file),
+            seed=self.request.seed,
+            reference=reference,
+            verdicts=tuple(verdicts),
+            skipped=tuple(skipped),
+            wall_s=time.monotonic() - self.began_s,
         )
 
     @property
-    def evidences(self) -> list[RunEvidence]:
+    def _evidences(self) -> list[RunEvidence]:
         """What was observed of the undisturbed runs."""
         return [each.evidence for each in self.references if each.evidence is not None]
 
-    def run_references(self) -> Iterator[RehearsalEvent]:
+    def _run_references(self) -> Iterator[RehearsalEvent]:
         """Run the job undisturbed, twice side by side."""
         limit_s = self.request.budget_s or REFERENCE_LIMIT_S
         plans = [self._plan(name, {}, limit_s) for name in REFERENCES]
@@ -216,43 +196,47 @@ class _Rehearsal:
         self.references.sort(key=lambda ended: ended.plan.name)
         self.longest_s = RECOVERY_FACTOR * max(_wall_s(each) for each in self.references)
 
-    def _judge_reference(self) -> ReferenceVerdict:
-        limits = Limits(available_bytes(), self.request.budget_s)
-        found = judge_reference(self.evidences, self.section, limits)
-        return replace(found, wall_s=_wall_s(self.references[0]))
+    def _judge_reference(self, facts: ReferenceFacts, limits: Limits) -> ReferenceVerdict:
+        first = self.references[0]
+        found = replace(judge_reference(facts, limits), wall_s=_wall_s(first))
+        if found.judgement != Judgement.FAIL:
+            return found
+        kept = replace(found, state_dir=str(first.plan.home))
+        rehearsal_folder.keep_run(first.plan.home, kept)
+        return kept
 
-    def _run_moments(self, skipped: list[str]) -> Iterator[RehearsalEvent]:
-        moments = _repeated(self.chosen_moments(), self.request.repeat)
+    def _run_moments(
+        self,
+        pool: RunPool,
+        facts: ReferenceFacts,
+        moments: Sequence[Moment],
+        verdicts: list[Verdict],
+        skipped: list[str],
+    ) -> Iterator[RehearsalEvent]:
+        """Run every moment; `verdicts` and `skipped` are filled, in the order of `moments`."""
         by_name = {moment.name: moment for moment in moments}
-        pool = self._moment_pool()
-        yield MomentsPlanned(tuple(moments), min(pool.side_by_side, len(moments)))
-        plans = [self._disturbed(moment) for moment in longest_first(moments)]
-        for news in pool.run_all(plans):
+        for news in pool.run_all([self._disturbed(each) for each in longest_first(moments)]):
             if isinstance(news, (RunStarted, RunProgressed)):
                 yield news
             elif isinstance(news, RunSkipped):
                 skipped.append(news.plan.name)
             else:
                 self.longest_s = max(self.longest_s, _wall_s(news))
-                yield MomentJudged(self._judge_moment(by_name[news.plan.name], news))
+                verdicts.append(self._judge_moment(by_name[news.plan.name], news, facts))
+                yield MomentJudged(verdicts[-1])
+        order = list(by_name)
+        verdicts.sort(key=lambda verdict: order.index(verdict.moment.name))
+        skipped.sort(key=order.index)
 
-    def chosen_moments(self) -> list[Moment]:
-        """The moments that are to be tried. Raises UsageError."""
-        planned = planned_moments(self.evidences, self.section, self.request.seed)
-        return choose_moments(planned, self.request.only)
-
-    def _judge_moment(self, moment: Moment, ended: RunEnded) -> Verdict:
-        evidence = ended.evidence or _unbegun(str(ended.error))
-        found = judge_moment(moment, evidence, self.evidences, self.section)
-        is_good = found.judgement in (Judgement.PASS, Judgement.WARN)
-        if is_good:
-            rehearsal_folder.delete_run(ended.plan.home)
-        return replace(
-            found,
-            replay="" if is_good else self._replay(moment),
-            state_dir="" if is_good else str(ended.plan.home),
-            wall_s=_wall_s(ended),
-        )
+    def _judge_moment(self, moment: Moment, ended: RunEnded, facts: ReferenceFacts) -> Verdict:
+        home, evidence = ended.plan.home, ended.evidence or _unbegun(str(ended.error))
+        found = replace(judge_moment(moment, evidence, facts), wall_s=_wall_s(ended))
+        if found.judgement in (Judgement.PASS, Judgement.WARN):
+            rehearsal_folder.delete_run(home)
+            return found
+        kept = replace(found, replay=self._replay(moment), state_dir=str(home))
+        rehearsal_folder.keep_run(home, kept)
+        return kept
 
     def _replay(self, moment: Moment) -> str:
         name = moment.name.partition("#")[0]
@@ -295,7 +279,7 @@ class _Rehearsal:
         """As many runs at a time as the undisturbed ones let expect to fit."""
         used = [each.usage for each in self.references if each.usage is not None]
         run_cores = max((each.cpu_s / each.wall_s for each in used), default=1.0)
-        run_bytes = max((each.peak_rss_bytes for each in self.evidences), default=0)
+        run_bytes = max((each.peak_rss_bytes for each in self._evidences), default=0)
         most, cores = runs_in_memory(available_bytes(), run_bytes), os.cpu_count() or 1
         count = min(runs_that_fit(cores, run_cores), most)
         return self._pool(count, min(most, RUNS_A_CORE * cores), run_cores)
@@ -335,58 +319,6 @@ def existing_program(path: Path, environ: Mapping[str, str]) -> Path:
             f"there is no program {path}", hint="give the path of a python3: .venv/bin/python"
         )
     return Path(where).absolute()
-
-
-def require_known_names(only: Sequence[str]) -> None:
-    """Raise UsageError for a name that no job's moment has, before anything is run."""
-    for wanted in only:
-        if not any(is_named(name, wanted) for name in MOMENT_NAMES):
-            raise UsageError(
-                f"there is no moment {wanted!r}", hint=f"there are: {', '.join(MOMENT_NAMES)}"
-            )
-
-
-def choose_moments(moments: Sequence[Moment], only: Sequence[str]) -> list[Moment]:
-    """The moments that are named: wholly, by a beginning up to a `/` or `:`, or by a pattern.
-
-    Raises UsageError for a name that no moment has.
-    """
-    for wanted in only:
-        if not any(is_named(moment.name, wanted) for moment in moments):
-            names = ", ".join(moment.name for moment in moments)
-            raise UsageError(f"there is no moment {wanted!r}", hint=f"there are: {names}")
-    return [
-        moment
-        for moment in moments
-        if not only or any(is_named(moment.name, wanted) for wanted in only)
-    ]
-
-
-def longest_first(moments: Iterable[Moment]) -> list[Moment]:
-    """The same moments, those first that wait longest: others run meanwhile."""
-    return sorted(
-        moments,
-        key=lambda moment: (
-            moment.disturbance == Disturbance.PREEMPTION,
-            -(moment.notice_s or 0.0),
-        ),
-    )
-
-
-def is_named(name: str, wanted: str) -> bool:
-    """Whether a moment is meant by a name, by its beginning or by a pattern."""
-    return (
-        name == wanted or name.startswith((f"{wanted}/", f"{wanted}:")) or fnmatchcase(name, wanted)
-    )
-
-
-def _repeated(moments: Iterable[Moment], count: int) -> list[Moment]:
-    """Every moment so many times, those after the first with a number behind their names."""
-    return [
-        moment if number == 1 else replace(moment, name=f"{moment.name}#{number}")
-        for moment in moments
-        for number in range(1, count + 1)
-    ]
 
 
 def _wall_s(ended: RunEnded) -> float:

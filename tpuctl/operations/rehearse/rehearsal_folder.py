@@ -3,6 +3,7 @@
 TPUCTL_HOME/rehearsals/JOB-ID/lock              held by `tpuctl rehearse` until it ends
                               RUN/              a TPUCTL_HOME: the cloud and the job of one run
                               RUN/evidence.json once the run has ended
+                              RUN/verdict.json  when it is kept, for somebody to look into it
 """
 
 import fcntl
@@ -11,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,17 @@ from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import LocalIOError
 from tpuctl.file_lock import try_lock
+from tpuctl.models.rehearsal.verdict import ReferenceVerdict, Verdict
 from tpuctl.operations.local import local_cloud
 
 FOLDER = "rehearsals"
 EVIDENCE = "evidence.json"
+VERDICT = "verdict.json"
 
 
 @contextmanager
 def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
-    """Make and hold the directory of a rehearsal; it goes at the end when no run is left in it.
+    """Make and hold the directory of a rehearsal; at its end only the runs that are kept stay.
 
     Raises LocalIOError.
     """
@@ -40,9 +44,14 @@ def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
         ) from error
     with os.fdopen(descriptor, "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield path
-        if not run_directories(path):
-            shutil.rmtree(path, ignore_errors=True)
+        try:
+            yield path
+        finally:
+            for run in run_directories(path):
+                if not is_kept(run):
+                    delete_run(run)
+            if not run_directories(path):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def run_directory(rehearsal: Path, run: str) -> Path:
@@ -55,6 +64,17 @@ def run_directories(rehearsal: Path) -> list[Path]:
     return sorted(path for path in rehearsal.iterdir() if path.is_dir())
 
 
+def keep_run(path: Path, verdict: Verdict | ReferenceVerdict) -> None:
+    """Let the state of a run stay, with what was concluded. Raises LocalIOError."""
+    make_private(path)
+    write_document(path / VERDICT, asdict(verdict))
+
+
+def is_kept(path: Path) -> bool:
+    """Whether the state of a run stays after its rehearsal."""
+    return (path / VERDICT).exists()
+
+
 def delete_run(path: Path) -> None:
     """Delete the state of a run whose processes have ended."""
     with suppress(OSError):
@@ -63,17 +83,14 @@ def delete_run(path: Path) -> None:
 
 
 def end_abandoned_runs(home: Path) -> list[str]:
-    """End and delete the runs of rehearsals that were killed; returns their directories.
-
-    A run that had ended is kept: somebody may be looking into it.
-    """
+    """End and delete the runs that killed rehearsals left; returns their directories."""
     ended = []
     for rehearsal in sorted((home / FOLDER).glob("*/lock")):
         with rehearsal.open("r+") as lock:
             if not try_lock(lock, fcntl.LOCK_EX):
                 continue
             for path in run_directories(rehearsal.parent):
-                if not (path / EVIDENCE).exists():
+                if not is_kept(path):
                     local_cloud.stop(path, DEFAULT_CONTEXT, delete_state=False)
                     delete_run(path)
                     ended.append(str(path))

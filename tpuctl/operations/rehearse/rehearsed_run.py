@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from tpuctl.config import Context
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import DeadlineError, TpuctlError, TransientError
 from tpuctl.jobs.local import supervisor_lock
@@ -40,8 +41,6 @@ QUICK_CLOUD = {
     "suspension_delay_s": 0.1,
 }
 """Nobody learns anything from waiting for a simulated boot; a moment may say otherwise."""
-
-
 T = TypeVar("T")
 
 
@@ -152,7 +151,7 @@ def _options(plan: RunPlan) -> SimulatorOptions:
     )
 
 
-def _context(cloud: RunCloud) -> Any:
+def _context(cloud: RunCloud) -> Context:
     return local_cloud.context_of(cloud.wait_until_ready())
 
 

@@ -1,5 +1,6 @@
 """The cloud of one run: a simulator and a supervisor of its own, which end with this process."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -40,8 +41,6 @@ class RunCloud:
 
     def wait_until_ready(self) -> Mapping[str, Any]:
         """The endpoint line; the supervisor begins. Raises what a simulator's start does."""
-        import json
-
         assert self.simulator.stdout is not None
         text = self.simulator.stdout.readline()
         if not text:

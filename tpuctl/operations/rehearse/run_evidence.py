@@ -1,6 +1,5 @@
 """What is observed of a run at its end, and the file that keeps it."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from tpuctl.api.control import ControlApi
 from tpuctl.errors import NotFoundError, TpuctlError
 from tpuctl.jobs import client
 from tpuctl.jobs.logs import log_stream
-from tpuctl.jobs.record import decoding
 from tpuctl.models.job import JobRecord, JobSpec
 from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
 from tpuctl.operations.checkpoints import survey, verify
@@ -67,14 +65,8 @@ def with_times(
 
 
 def save_evidence(home: Path, evidence: RunEvidence) -> None:
-    """Keep the evidence with the run; from then on the run has ended. Raises LocalIOError."""
+    """Keep the evidence with the run. Raises LocalIOError."""
     write_document(home / EVIDENCE, asdict(evidence))
-
-
-def load_evidence(home: Path) -> RunEvidence:
-    """The evidence that was kept with a run; raises OSError, MalformedError."""
-    document = json.loads((home / EVIDENCE).read_text("utf-8"))
-    return decoding.decode_dataclass(RunEvidence, document)
 
 
 def fired_entries(timeline: Iterable[Mapping[str, Any]]) -> Iterator[FiredEntry]:

@@ -22,7 +22,12 @@ from tpuctl.models.job import (
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.rehearsal.evidence import FiredEntry, RunEvidence
 from tpuctl.models.rehearsal.moment import Disturbance, Moment
+from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.request_log import StorageRequest
+from tpuctl.operations.rehearse.judgement.observation.run_facts import (
+    ReferenceFacts,
+    reference_facts,
+)
 
 JOB_ID = "job-7f3a"
 PREFIX = "runs/x/"
@@ -304,3 +309,8 @@ def kill_moment() -> Moment:
     """The moment of a job that a test kills at a request."""
     entry = {"name": "kill", "when": "before 1st upload of *", "do": "preempt job-* without notice"}
     return Moment("save:middle/none", "killed", Disturbance.PREEMPTION, (entry,), None)
+
+
+def facts_of(runs, **spec) -> ReferenceFacts:
+    """What undisturbed runs show; `spec` has fields of the job file's `rehearse`."""
+    return reference_facts(runs, RehearseSpec(**spec))

@@ -2,10 +2,9 @@
 
 import pytest
 
-from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
-from unit.operations.rehearse.played_jobs import Kill, kill_moment, play_job
+from unit.operations.rehearse.played_jobs import Kill, facts_of, kill_moment, play_job
 from unit.operations.rehearse.played_programs import DEFECTIVE, SOUND
 
 GOOD = (Judgement.PASS, Judgement.WARN)
@@ -14,11 +13,10 @@ GOOD = (Judgement.PASS, Judgement.WARN)
 def verdicts(program) -> list[Verdict]:
     """The verdict of every run that is killed before or after a request of the first attempt."""
     references = [play_job(program), play_job(program)]
+    reference = facts_of(references)
     kills = range(1, len(references[0].requests) + 1)
     return [
-        judge_moment(
-            kill_moment(), play_job(program, [Kill(number, is_after)]), references, RehearseSpec()
-        )
+        judge_moment(kill_moment(), play_job(program, [Kill(number, is_after)]), reference)
         for number in kills
         for is_after in (False, True)
     ]

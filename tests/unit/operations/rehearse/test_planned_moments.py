@@ -6,11 +6,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from tpuctl.models.rehearsal.moment import Disturbance
-from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Judgement
 from tpuctl.operations.rehearse.judgement.moment_verdict import judge_moment
 from tpuctl.operations.rehearse.judgement.planned_moments import missing_moments, planned_moments
-from unit.operations.rehearse.played_jobs import kills_of, play_job
+from unit.operations.rehearse.played_jobs import facts_of, kills_of, play_job
 from unit.operations.rehearse.played_programs import DEFECTIVE, SOUND
 
 SEEDS = range(5)
@@ -19,12 +18,10 @@ GOOD = (Judgement.PASS, Judgement.WARN)
 
 def verdicts_of_moments(program, seed):
     """The verdict of every preemption without notice that is planned for a program."""
-    references = [play_job(program), play_job(program)]
-    moments = planned_moments(references, RehearseSpec(), seed)
+    reference = facts_of([play_job(program), play_job(program)])
+    moments = planned_moments(reference, seed)
     return [
-        judge_moment(
-            moment, play_job(program, kills_of(moment.timeline)), references, RehearseSpec()
-        )
+        judge_moment(moment, play_job(program, kills_of(moment.timeline)), reference)
         for moment in moments
         if moment.disturbance == Disturbance.PREEMPTION and moment.name.endswith("/none")
     ]
@@ -57,7 +54,7 @@ def test_the_planned_moments_find_a_defect_with_every_seed(cause):
 def test_the_same_runs_and_seed_give_the_same_moments_byte_for_byte():
     references = [play_job(SOUND["files-and-marker"]) for _ in range(2)]
     texts = {
-        json.dumps([asdict(moment) for moment in planned_moments(references, RehearseSpec(), 3)])
+        json.dumps([asdict(moment) for moment in planned_moments(facts_of(references), 3)])
         for _ in range(3)
     }
     assert len(texts) == 1
@@ -68,7 +65,7 @@ def test_another_seed_chooses_other_saves():
     places = {
         moment.place
         for seed in range(20)
-        for moment in planned_moments(references, RehearseSpec(), seed)
+        for moment in planned_moments(facts_of(references), seed)
         if moment.name == "save:middle/none"
     }
     assert places == {
@@ -104,7 +101,7 @@ PLACES = {
 
 def test_every_place_has_its_exact_words():
     references = [play_job(SOUND["files-and-marker"]) for _ in range(2)]
-    moments = planned_moments(references, RehearseSpec(), 0)
+    moments = planned_moments(facts_of(references), 0)
     assert len(moments) == 41
     with_notice = ("/30s", "/5s")
     assert {m.name: m.place for m in moments if not m.name.endswith(with_notice)} == PLACES
@@ -112,7 +109,7 @@ def test_every_place_has_its_exact_words():
 
 def test_a_second_preemption_waits_for_the_first():
     references = [play_job(SOUND["files-and-marker"]) for _ in range(2)]
-    moments = {m.name: m for m in planned_moments(references, RehearseSpec(), 0)}
+    moments = {m.name: m for m in planned_moments(facts_of(references), 0)}
     place = "in the middle of 1st upload of b/runs/x/step-015/worker-1.json by job-*/1"
     again = {
         "name": "again",
@@ -125,7 +122,7 @@ def test_a_second_preemption_waits_for_the_first():
 
 def test_a_fault_of_a_worker_concerns_the_first_slice_alone():
     references = [play_job(SOUND["files-and-marker"]) for _ in range(2)]
-    moments = {m.name: m for m in planned_moments(references, RehearseSpec(), 0)}
+    moments = {m.name: m for m in planned_moments(facts_of(references), 0)}
     actions = {name: moment.timeline[0]["do"] for name, moment in moments.items()}
     assert actions["worker-hangs"] == "worker job-*-a1/0: hangs"
     assert actions["no-capacity"] == [
@@ -137,7 +134,7 @@ def test_a_fault_of_a_worker_concerns_the_first_slice_alone():
 
 def test_a_job_without_markers_has_no_moment_at_its_marker():
     references = [play_job(SOUND["in-place"])]
-    moments = planned_moments(references, RehearseSpec(), 0)
+    moments = planned_moments(facts_of(references), 0)
     assert missing_moments(moments) == ("save:last-data", "save:marker")
 
 
@@ -148,7 +145,7 @@ def test_a_marker_that_gets_its_name_by_a_move_is_waited_for_as_a_copy():
 
     played = play_job(SOUND["files-and-marker"])
     reference = replace(played, requests=tuple(map(moved, played.requests)))
-    places = {m.name: m.place for m in planned_moments([reference], RehearseSpec(), 0)}
+    places = {m.name: m.place for m in planned_moments(facts_of([reference]), 0)}
     for name, phase in (("save:marker/none", "before"), ("save:after/none", "after")):
         assert places[name].startswith(f"{phase} 1st copy of "), places[name]
         assert "/DONE by " in places[name]

@@ -5,7 +5,8 @@ import pytest
 from tpuctl.errors import UsageError
 from tpuctl.models.job import JobSpec, Resources
 from tpuctl.models.rehearsal.moment import Disturbance, Moment
-from tpuctl.operations.rehearse.rehearsal import choose_moments, with_offered_zones
+from tpuctl.operations.rehearse.moment_choice import choose_moments
+from tpuctl.operations.rehearse.rehearsal import with_offered_zones
 
 NAMES = ("save:middle/30s", "save:middle/none", "save:marker/none", "restore/none", "worker-hangs")
 MOMENTS = [Moment(name, "", Disturbance.PREEMPTION, ()) for name in NAMES]

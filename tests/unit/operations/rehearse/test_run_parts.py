@@ -1,6 +1,7 @@
 """The parts of a run: its buckets, its environment, its directory and its evidence."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict
 
 import pytest
 
@@ -8,6 +9,7 @@ from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
 from tpuctl.models.rehearsal.request_log import StorageRequest
+from tpuctl.models.rehearsal.verdict import Judgement, ReferenceVerdict
 from tpuctl.operations.rehearse import rehearsal_folder, run_evidence
 from tpuctl.operations.rehearse.run_buckets import bucket_names
 from tpuctl.operations.rehearse.run_cloud import without_redirections
@@ -38,6 +40,7 @@ def test_nothing_that_leads_to_another_cloud_is_inherited():
     assert without_redirections(given) == {"PATH": "/bin", "HOME": "/home/ada"}
 
 
+FAILED = ReferenceVerdict(Judgement.FAIL, ())
 EVIDENCE = RunEvidence(
     job=JobRecord("digits-1", SPEC, "ada@desk", 1.0, "us-west4-a", "v4-8", state=JobState.FAILED),
     exit_code=71,
@@ -51,10 +54,10 @@ EVIDENCE = RunEvidence(
 )
 
 
-@pytest.mark.parametrize("evidence", [EVIDENCE, replace(EVIDENCE, job=None, checkpoint=None)])
-def test_evidence_is_read_as_it_was_kept(tmp_path, evidence):
-    run_evidence.save_evidence(tmp_path, evidence)
-    assert run_evidence.load_evidence(tmp_path) == evidence
+def test_evidence_is_kept_as_json(tmp_path):
+    run_evidence.save_evidence(tmp_path, EVIDENCE)
+    document = json.loads((tmp_path / "evidence.json").read_text("utf-8"))
+    assert document == json.loads(json.dumps(asdict(EVIDENCE)))
 
 
 def test_a_run_has_a_directory_of_the_name_of_its_moment(tmp_path):
@@ -69,11 +72,23 @@ def test_a_rehearsal_without_failed_runs_leaves_nothing(tmp_path):
     assert not path.exists()
 
 
-def test_what_a_killed_rehearsal_left_is_found_and_what_had_ended_is_kept(tmp_path):
+def test_what_a_killed_rehearsal_left_is_ended_and_what_was_judged_is_kept(tmp_path):
     killed = tmp_path / "rehearsals" / "digits-a1b2c3"
     for run in ("reference", "save-middle-none"):
         (killed / run).mkdir(parents=True)
     (killed / "lock").touch()
-    (killed / "save-middle-none" / rehearsal_folder.EVIDENCE).write_text("{}")
+    rehearsal_folder.keep_run(killed / "save-middle-none", FAILED)
     assert rehearsal_folder.end_abandoned_runs(tmp_path) == [str(killed / "reference")]
     assert rehearsal_folder.run_directories(killed) == [killed / "save-middle-none"]
+
+
+def test_a_rehearsal_that_is_broken_off_leaves_only_what_was_judged(tmp_path):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        rehearsal_folder.open_rehearsal(tmp_path, "digits", "a1b2c3") as path,
+    ):
+        for run in ("reference", "save-middle-none"):
+            (path / run).mkdir()
+        rehearsal_folder.keep_run(path / "save-middle-none", FAILED)
+        raise KeyboardInterrupt
+    assert rehearsal_folder.run_directories(path) == [path / "save-middle-none"]

@@ -88,6 +88,14 @@ def _suspected(*causes: Cause) -> Callable[[FailedRun], DefectExplanation | None
     return rule
 
 
+def _suspected_of_incomplete(failed: FailedRun) -> DefectExplanation | None:
+    """An order that leaves saves incomplete, where a save was incomplete as the program began."""
+    if next(_incomplete_saves(failed.facts), None) is None:
+        return None
+    causes = (Cause.TORN_MARKER, *EARLY_MARKERS, Cause.DELETES_OLD_STEP_FIRST)
+    return _suspected(*causes)(failed)
+
+
 def _torn_marker(failed: FailedRun) -> DefectExplanation | None:
     """The marker had been written, but not as often as it is in a whole save."""
     facts = failed.facts
@@ -262,6 +270,6 @@ STATE_RULES: tuple[Callable[[FailedRun], DefectExplanation | None], ...] = (
     _data_order,
     _wrong_from_second,
     _wrong_from_first,
-    _suspected(Cause.TORN_MARKER, *EARLY_MARKERS, Cause.DELETES_OLD_STEP_FIRST),
+    _suspected_of_incomplete,
 )
 """In this order; the first that explains the failure counts."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tpuctl.models.rehearsal.request_log import StorageRequest
+from tpuctl.operations.local.timeline_words import escape_glob, ordinal
 from tpuctl.operations.rehearse.judgement.observation.logged_steps import numbers_of
 from tpuctl.operations.rehearse.judgement.observation.object_events import (
     OWN_PREFIX,
@@ -18,9 +19,10 @@ from tpuctl.operations.rehearse.judgement.observation.object_names import name_p
 from tpuctl.operations.rehearse.judgement.observation.observed_saves import ObservedSave
 from tpuctl.operations.rehearse.judgement.observation.run_facts import ReferenceFacts
 
-ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 READY_DELAY = "1s"
 """After READY, where a program sends no request before its first step."""
+JOBS_PREFIX = f"{OWN_PREFIX}jobs/"
+"""Below this a bucket has what workers fetch before the setup of a job."""
 VERBS = {"storage.objects.list": "list", "storage.objects.get": "download"}
 
 
@@ -94,7 +96,7 @@ def after_workdir(places: RunPlaces) -> str | None:
     job = places.facts.runs[0].job
     worker = places.worker("setup")
     for request in places.facts.runs[0].requests:
-        is_own = request.object.startswith(OWN_PREFIX)
+        is_own = request.object.startswith(JOBS_PREFIX)
         if request.method == "storage.objects.get" and request.caller and is_own and job:
             name = request.object.replace(job.job_id, "*")
             return f"after 1st download of {request.bucket}/{name} by {worker}"
@@ -102,15 +104,19 @@ def after_workdir(places: RunPlaces) -> str | None:
 
 
 def before_first_step(places: RunPlaces) -> str | None:
-    """The first request of a program, or a time where it sends none before its first step."""
-    run = places.facts.runs[0]
+    """The first request of a worker's program, or a time where none comes before a step."""
     first_step_s = min((step.time_s for step in places.facts.log.steps), default=0.0)
-    for request in run.requests:
-        if request.method in VERBS and is_of_program(request) and request.began_s < first_step_s:
-            glob = _escaped(f"{request.bucket}/{request.object}")
-            caller = caller_pattern(places, request)
-            return f"before 1st {VERBS[request.method]} of {glob}* by {caller}"
-    return f"{READY_DELAY} after 1st READY of {places.node}"
+    firsts: dict[str, StorageRequest] = {}
+    for request in places.facts.runs[0].requests:
+        is_early = request.method in VERBS and request.began_s < first_step_s
+        if is_early and is_of_program(request):
+            firsts.setdefault(_caller(places, request.caller), request)
+    if not firsts:
+        return f"{READY_DELAY} after 1st READY of {places.node}"
+    worker = sorted(firsts)[places.choose("worker start-up", len(firsts))]
+    first = firsts[worker]
+    name = escape_glob(f"{first.bucket}/{first.object}")
+    return f"before 1st {VERBS[first.method]} of {name}* by {worker}"
 
 
 def before_first_save(places: RunPlaces) -> str | None:
@@ -229,19 +235,14 @@ def object_glob(places: RunPlaces, write: ObjectWrite) -> str:
         token if all(any(row[index] == token for row in rows) for rows in columns) else "*"
         for index, token in enumerate(parts.tokens)
     ]
-    fixed = [_escaped(text) for text in parts.template.split("#")]
+    fixed = [escape_glob(text) for text in parts.template.split("#")]
     filled = (token + text for token, text in zip(tokens, fixed[1:], strict=True))
     return fixed[0] + "".join(filled)
 
 
 def kind_glob(name: str) -> str:
     """The objects of the same kind in every save: the name with `*` for every number in it."""
-    return "*".join(_escaped(text) for text in name_parts(name).template.split("#"))
-
-
-def caller_pattern(places: RunPlaces, request: StorageRequest) -> str:
-    """The worker that sent a request, as NODE/WORKER in every run."""
-    return _caller(places, request.caller)
+    return "*".join(escape_glob(text) for text in name_parts(name).template.split("#"))
 
 
 def _caller(places: RunPlaces, caller: str) -> str:
@@ -249,16 +250,6 @@ def _caller(places: RunPlaces, caller: str) -> str:
     if job is None:
         return caller
     return re.sub(rf"^{re.escape(job.job_id)}-a\d+(c\d+)?", places.node, caller)
-
-
-def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `3rd`, `11th`."""
-    suffix = "th" if 10 <= number % 100 <= 20 else ORDINALS.get(number % 10, "th")
-    return f"{number}{suffix}"
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", text)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -1,14 +1,17 @@
 """The verdict on one disturbed run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.moment import Disturbance, Moment
-from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Check, Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.defect_causes import explain_failure
 from tpuctl.operations.rehearse.judgement.observation.history_of_run import history_of_run
-from tpuctl.operations.rehearse.judgement.observation.run_facts import RunFacts, run_facts
+from tpuctl.operations.rehearse.judgement.observation.run_facts import (
+    ReferenceFacts,
+    RunFacts,
+    run_facts,
+)
 from tpuctl.operations.rehearse.judgement.run_checks import check_run
 
 SEVERITY = (Judgement.PASS, Judgement.WARN, Judgement.FAIL)
@@ -16,11 +19,9 @@ HOUR_S = 3600.0
 ESSENTIAL = "came-back"
 
 
-def judge_moment(
-    moment: Moment, run: RunEvidence, references: Sequence[RunEvidence], spec: RehearseSpec
-) -> Verdict:
-    """Judge one disturbed run beside the undisturbed ones, of which there is at least one."""
-    facts = run_facts(moment, run, references, spec)
+def judge_moment(moment: Moment, run: RunEvidence, reference: ReferenceFacts) -> Verdict:
+    """Judge one disturbed run beside the undisturbed ones."""
+    facts = run_facts(moment, run, reference)
     came = _moment_came(facts)
     checks = (came, *check_run(facts))
     judgement = worst_judgement(checks) if came.judgement == Judgement.PASS else came.judgement
@@ -34,7 +35,7 @@ def judge_moment(
         lost_steps=worst.lost_steps if worst else None,
         save_interval_steps=facts.reference.interval_steps,
         recovery_s=_recovery_s(facts),
-        cost_usd=_extra_usd(run, references[0]),
+        cost_usd=_extra_usd(run, reference.runs[0]),
         cause=explanation.cause if explanation else None,
         explanation=explanation.text if explanation else "",
         wall_s=max(run.ended_s - run.began_s, 0.0),

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tpuctl.models.rehearsal.evidence import RunEvidence
 from tpuctl.models.rehearsal.moment import Disturbance, Moment
-from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.operations.rehearse.judgement.moment_places import (
     RunPlaces,
     after_workdir,
@@ -20,9 +18,7 @@ from tpuctl.operations.rehearse.judgement.moment_places import (
     middle_object,
     upload_place,
 )
-from tpuctl.operations.rehearse.judgement.observation.run_facts import (
-    reference_facts,
-)
+from tpuctl.operations.rehearse.judgement.observation.run_facts import ReferenceFacts
 
 Entry = Mapping[str, Any]
 NOTICES: tuple[tuple[str, str, float | None], ...] = (
@@ -100,16 +96,14 @@ MOMENT_NAMES = (
 """The name of every moment that a job may have. Public."""
 
 
-def planned_moments(
-    references: Sequence[RunEvidence], spec: RehearseSpec, seed: int
-) -> tuple[Moment, ...]:
+def planned_moments(facts: ReferenceFacts, seed: int) -> tuple[Moment, ...]:
     """Every moment that the job has; the same runs and seed give the same ones.
 
-    `references` are one or two undisturbed runs: with two, what differs between them is left out of
-    the names of objects that a moment waits for. A moment for which the job has no place, such as
+    Where there are two undisturbed runs, what differs between them is left out of the names of
+    objects that a moment waits for. A moment for which the job has no place, such as
     the marker of saves that have none, is not among them (see `missing_moments`).
     """
-    places = RunPlaces(reference_facts(references, spec), seed)
+    places = RunPlaces(facts, seed)
     return tuple(
         moment
         for rule in (_preemptions, _restores, _twice, _other_disturbances)

@@ -1,19 +1,14 @@
 """What the undisturbed runs show of a job before any moment is tried."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tpuctl.models.job import JobState
-from tpuctl.models.rehearsal.evidence import RunEvidence
-from tpuctl.models.rehearsal.rehearse_spec import RehearseSpec
 from tpuctl.models.rehearsal.verdict import Cause, Check, Judgement, ReferenceVerdict
 from tpuctl.operations.rehearse.judgement.observation.history_of_run import history_of_run
 from tpuctl.operations.rehearse.judgement.observation.object_events import object_writes
-from tpuctl.operations.rehearse.judgement.observation.run_facts import (
-    ReferenceFacts,
-    reference_facts,
-)
+from tpuctl.operations.rehearse.judgement.observation.run_facts import ReferenceFacts
 from tpuctl.operations.rehearse.judgement.run_checks import OUT_OF_TIME
 
 PASS, WARN, FAIL, UNKNOWN = Judgement.PASS, Judgement.WARN, Judgement.FAIL, Judgement.UNKNOWN
@@ -54,17 +49,14 @@ class ReferenceFinding(NamedTuple):
     cause: Cause | None = None
 
 
-def judge_reference(
-    references: Sequence[RunEvidence], spec: RehearseSpec, limits: Limits = UNLIMITED
-) -> ReferenceVerdict:
+def judge_reference(facts: ReferenceFacts, limits: Limits = UNLIMITED) -> ReferenceVerdict:
     """Judge one or two undisturbed runs."""
-    facts = reference_facts(references, spec)
     answers = [(name, question(facts)) for name, question in QUESTIONS]
     answers += [(name, question(facts, limits)) for name, question in LIMIT_QUESTIONS]
     asked = [(name, answer) for name, answer in answers if answer is not None]
     worst = max((answer.judgement for _, answer in asked), key=SEVERITY.index)
     reason = next((answer for _, answer in asked if answer.judgement == worst), None)
-    first = references[0]
+    first = facts.runs[0]
     return ReferenceVerdict(
         judgement=worst,
         checks=tuple(Check(name, answer.judgement, answer.evidence) for name, answer in asked),

@@ -34,6 +34,7 @@ class ReferenceFacts:
     """What the undisturbed runs show."""
 
     runs: tuple[RunEvidence, ...]
+    spec: RehearseSpec
     log: StepLog
     """Of the first run."""
     values: ReferenceValues
@@ -66,7 +67,6 @@ class RunFacts:
 
     moment: Moment
     run: RunEvidence
-    spec: RehearseSpec
     reference: ReferenceFacts
     log: StepLog
     resumptions: tuple[Resumption, ...]
@@ -95,6 +95,7 @@ def reference_facts(references: Sequence[RunEvidence], spec: RehearseSpec) -> Re
     layout = save_layout(first.requests, prefix, (step.step for step in logs[0].steps))
     return ReferenceFacts(
         tuple(references),
+        spec,
         logs[0],
         reference_values(logs, spec.metrics, spec.tolerance),
         layout,
@@ -104,11 +105,9 @@ def reference_facts(references: Sequence[RunEvidence], spec: RehearseSpec) -> Re
     )
 
 
-def run_facts(
-    moment: Moment, run: RunEvidence, references: Sequence[RunEvidence], spec: RehearseSpec
-) -> RunFacts:
+def run_facts(moment: Moment, run: RunEvidence, reference: ReferenceFacts) -> RunFacts:
     """Work out what one disturbed run shows."""
-    reference = reference_facts(references, spec)
+    spec = reference.spec
     log = read_log(run, spec)
     later = resumptions(run, log, reference.layout)
     compared = (reference.values, spec.tolerance)
@@ -119,7 +118,6 @@ def run_facts(
     return RunFacts(
         moment,
         run,
-        spec,
         reference,
         log,
         later,
