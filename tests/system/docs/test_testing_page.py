@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import clouds
+
 import localsim
 from localsim.testing import SimulatedCloud, pytest_plugin
 from system.localsim.testing.test_pytest_plugin import run_pytest
@@ -34,6 +36,7 @@ def write_training(directory: Path) -> None:
     (directory / "train.yaml").write_text(text.replace("workdir: ..", "workdir: ."))
 
 
+@clouds.MATRIX
 def test_the_examples_do_what_the_page_says(tmp_path):
     (tmp_path / "job.yaml").write_text(blocks("yaml")[0])
     write_training(tmp_path)

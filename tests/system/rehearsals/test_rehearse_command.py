@@ -1,8 +1,7 @@
-"""`tpuctl rehearse` finds a planted defect, and the GitHub Action passes a sound program."""
+"""The GitHub Action: its step that rehearses, on a program with a planted defect."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,37 +14,15 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 
 
-def test_a_defect_fails_with_its_cause_and_the_command_that_repeats_it(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tpuctl", "rehearse", "defects/no_optimizer.yaml"]
-        + ["--only", "save:after/none", "--seed", "3", "-o", "json"],
-        cwd=PROGRAMS,
-        env={**os.environ, "TPUCTL_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 71, done.stderr
-    report = json.loads(done.stdout)
-    (verdict,) = report["verdicts"]
-    assert (report["passed"], verdict["judgement"]) == (False, "fail")
-    assert verdict["cause"] == "optimizer-not-saved"
-    assert verdict["replay"] == (
-        "tpuctl rehearse defects/no_optimizer.yaml --only save:after/none --seed 3"
-    )
-    assert (Path(verdict["state_dir"]) / "evidence.json").is_file()
-
-
-def test_the_action_writes_its_reports_and_the_summary(tmp_path):
+def test_the_action_fails_for_a_defect_with_its_cause_and_what_repeats_it(tmp_path):
     (tmp_path / "tpuctl" / "bin").mkdir(parents=True)
     command = tmp_path / "tpuctl" / "bin" / "tpuctl"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tpuctl "$@"\n')
     command.chmod(0o755)
-    shutil.copytree(PROGRAMS, tmp_path / "work")
-    variables = {"JOB": "sound/single_worker.yaml", "ONLY": "save:middle/none", "SEED": "0"}
+    variables = {"JOB": "defects/no_optimizer.yaml", "ONLY": "save:after/none", "SEED": "3"}
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS["Rehearse"]["run"]],
-        cwd=tmp_path / "work",
+        cwd=PROGRAMS,
         env={
             **os.environ,
             **variables,
@@ -58,11 +35,16 @@ def test_the_action_writes_its_reports_and_the_summary(tmp_path):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "save:middle/none" in (tmp_path / "summary.md").read_text()
+    replay = "tpuctl rehearse defects/no_optimizer.yaml --only save:after/none --seed 3"
+    assert done.returncode == 71, done.stderr
+    assert f"replay: {replay}" in done.stderr.splitlines()
+    (kept,) = (tmp_path / "home" / "rehearsals").glob("*/save-after-none")
+    verdict = json.loads((kept / "verdict.json").read_text())
+    assert (verdict["judgement"], verdict["cause"]) == ("fail", "optimizer-not-saved")
+    assert "optimizer-not-saved" in (tmp_path / "summary.md").read_text()
     reports = {path.name for path in (tmp_path / "rehearsal").iterdir()}
     assert reports == {"junit.xml", "rehearsal.html", "badge.svg"}
-    assert "1/1" in (tmp_path / "rehearsal" / "badge.svg").read_text()
+    assert "0/1" in (tmp_path / "rehearsal" / "badge.svg").read_text()
 
 
 def test_no_input_of_the_action_is_pasted_into_a_shell_line():

@@ -15,6 +15,7 @@ from tpuctl.file_lock import try_lock
 from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import JobState
 from tpuctl.operations.local.local_cloud import endpoint_line
+from tpuctl.operations.rehearse import rehearsal_folder
 from tpuctl.operations.rehearse.rehearsed_run import RunHooks, RunPlan, carry_out_run
 
 JOB = """\
@@ -82,10 +83,10 @@ def test_a_bucket_that_fails_for_a_while_ends_no_run(tmp_path):
     text = """\
 name: little
 resources: {accelerators: v5litepod-1}
-run: for step in 1 2; do echo step=$step; sleep 2; done
+run: for step in 1 2; do echo step=$step; sleep 1; done
 """
-    later = {"when": "2s later", "do": "storage.*: return-429", "for": "2s"}
-    errors = {"when": "at step 1 of little-*/0", "do": "storage.*: return-503", "for": "2s"}
+    later = {"when": "1s later", "do": "storage.*: return-429", "for": "1s"}
+    errors = {"when": "at step 1 of little-*/0", "do": "storage.*: return-503", "for": "1s"}
     scenario = {"timeline": [{**errors, "name": "503", "then": [{**later, "name": "429"}]}]}
     planned = plan(tmp_path, text, data={}, scenario=scenario)
     evidence, _ = carry_out_run(planned, RunHooks())
@@ -126,7 +127,7 @@ def test_a_job_that_is_not_accepted_is_observed_as_that(tmp_path):
     assert has_ended(tmp_path / "run")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_rehearsal_that_is_ended_leaves_no_process(tmp_path, number):
     planned = plan(tmp_path, "name: slow\nresources: {accelerators: v5litepod-1}\nrun: sleep 600\n")
     with subprocess.Popen(
@@ -139,8 +140,14 @@ def test_a_rehearsal_that_is_ended_leaves_no_process(tmp_path, number):
             if "RUNNING" in line:
                 break
         process.send_signal(number)
+        rest = process.stderr.read()
     homes = list((tmp_path / "home" / "rehearsals").glob("*/reference*"))
     for home in homes:
         for path in locks_of(home):
             with path.open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # until its holder has ended
+    if number == signal.SIGINT:
+        assert (process.returncode, homes) == (130, [])
+        assert rest.splitlines()[-1] == "interrupted"
+    rehearsal_folder.end_abandoned_runs(tmp_path / "home")
+    assert list((tmp_path / "home" / "rehearsals").iterdir()) == []

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import AttemptOutcome, JobState
 from tpuctl.operations.rehearse.rehearsed_run import RunHooks, RunPlan, carry_out_run
@@ -20,10 +18,14 @@ run: |
 KILL = "preempt little-* without notice"
 
 
-@pytest.mark.parametrize(
-    "when", ["at step 20 of little-*/0", 'at line "loss=0[.]5$" of little-*-a1/*']
-)
-def test_a_slice_is_taken_when_its_program_writes_that_line(tmp_path: Path, namespaces, when):
+LINE = 'at line "loss=0[.]5$" of little-*-a1/*'
+TIMELINE = [
+    {"name": "line", "when": LINE, "do": "nothing"},
+    {"name": "kill", "when": "at step 20 of little-*/0", "do": KILL},
+]
+
+
+def test_a_slice_is_taken_when_its_program_writes_that_line(tmp_path: Path, namespaces):
     (tmp_path / "job.yaml").write_text(JOB)
     plan = RunPlan(
         name="met",
@@ -33,7 +35,7 @@ def test_a_slice_is_taken_when_its_program_writes_that_line(tmp_path: Path, name
         data={},
         environ=dict(os.environ),
         limit_s=300.0,
-        scenario={"timeline": [{"name": "kill", "when": when, "do": KILL}]},
+        scenario={"timeline": TIMELINE},
     )
     evidence, _ = carry_out_run(plan, RunHooks())
     assert evidence.job.state == JobState.SUCCEEDED
@@ -41,4 +43,4 @@ def test_a_slice_is_taken_when_its_program_writes_that_line(tmp_path: Path, name
         AttemptOutcome.PREEMPTED,
         AttemptOutcome.SUCCEEDED,
     ]
-    assert [entry.name for entry in evidence.fired] == ["kill"]
+    assert {entry.name for entry in evidence.fired} == {"line", "kill"}

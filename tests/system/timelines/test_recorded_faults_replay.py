@@ -41,6 +41,7 @@ def happened(cloud: clouds.Cloud) -> list[tuple[str, str, float]]:
     ]
 
 
+@clouds.MATRIX
 def test_a_replay_meets_the_same_faults_and_the_same_preemption(tmp_path: Path, namespaces: None):
     file = tmp_path / "again.yaml"
     for cloud in clouds.serve(tmp_path / "first", *OPTIONS):

@@ -20,10 +20,10 @@ def record_faults(
     ] = None,
     name: Name = DEFAULT_CONTEXT,
 ) -> None:
-    """Record what went wrong since it started, to replay it.
+    """Record what went wrong in a local cloud, to replay it.
 
-    A scenario whose timeline preempts the same slices, and begins and ends the same faults, at the
-    same requests of the program to Cloud Storage.
+    The result is a scenario. Its timeline preempts the same slices, and begins and ends the same
+    faults, at the same requests of the program to Cloud Storage.
 
     Replay it with: tpuctl local up --name again --scenario FILE
     """

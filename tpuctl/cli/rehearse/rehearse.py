@@ -34,10 +34,10 @@ def rehearse(  # noqa: PLR0913 (each is an option)
         bool, typer.Option("--moments", help="List the moments of the job, and try none.")
     ] = False,
     seed: Annotated[
-        int, typer.Option(metavar="N", help="Decides which save, object, step and worker.")
+        int, typer.Option(metavar="N", help="Chooses the save, object, step and worker.")
     ] = 0,
     repeat: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Try each moment so many times.")
+        int, typer.Option(metavar="N", min=1, max=1000, help="Try each moment N times.")
     ] = 1,
     budget_time: Annotated[
         str | None,
@@ -54,8 +54,9 @@ def rehearse(  # noqa: PLR0913 (each is an option)
 ) -> None:
     """Run a job on simulated slices, disturb it at its worst moments, and say whether it survives.
 
-    Two undisturbed runs show what the program does; then it is preempted, cut off, slowed down and
-    left alone, once for each moment, on a cloud of its own each time. Nothing is asked of Google.
+    Two undisturbed runs show what the program does. One run follows for each moment: the job is
+    preempted, cut off, slowed down, or left without its supervisor. Each run has a cloud of its
+    own, and none asks Google for anything.
     """
     from tpuctl.operations.rehearse import rehearsal
     from tpuctl.operations.rehearse.report_error import error_of, reference_error
