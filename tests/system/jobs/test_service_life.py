@@ -8,6 +8,7 @@ import pytest
 
 from system.stories.gang_cloud import gangs
 from tpuctl.jobs.services import service_store
+from tpuctl.jobs.services.replica_states import NOTICES
 from tpuctl.models.inference.service_record import ProxyReport, ReplicaState, ServiceRecord
 
 ENGINE = """\
@@ -125,7 +126,7 @@ def preempt_with_notice(town, generation: int) -> int:
     node = until(town, ready).replicas[0].address.node
     assert town.tpuctl("local", "preempt", node, "--notice", "20s").code == 0
     record = until(town, lambda found: found.replicas[0].state == ReplicaState.DRAINING)
-    assert "notice of its preemption" in record.replicas[0].why
+    assert record.replicas[0].why.endswith(tuple(NOTICES.values()))
     assert record.replicas[2].number == 3
     assert ask(town, record, 2) == "2 gs://b/one"
     done = ProxyReport("proxy", {"1": 0, "2": 5}, routed=(2,))
