@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import clouds
 import yaml
 
 ROOT = Path(__file__).parents[3]
@@ -14,6 +15,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 
 
+@clouds.MATRIX
 def test_the_action_fails_for_a_defect_with_its_cause_and_what_repeats_it(tmp_path):
     (tmp_path / "tpuctl" / "bin").mkdir(parents=True)
     command = tmp_path / "tpuctl" / "bin" / "tpuctl"

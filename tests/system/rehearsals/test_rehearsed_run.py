@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import clouds
 import pytest
 
 from tpuctl.config import DEFAULT_CONTEXT
@@ -79,6 +80,7 @@ def test_a_run_shows_the_job_its_lines_and_its_requests(tmp_path):
     assert has_ended(tmp_path / "run")
 
 
+@clouds.MATRIX
 def test_a_bucket_that_fails_for_a_while_ends_no_run(tmp_path):
     text = """\
 name: little
@@ -111,6 +113,7 @@ def test_a_simulator_that_ends_by_itself_ends_its_run(tmp_path):
     assert has_ended(planned.home)
 
 
+@clouds.MATRIX
 def test_a_job_that_does_not_end_in_time_is_given_up(tmp_path):
     text = "name: slow\nresources: {accelerators: v5litepod-1}\nrun: echo step=1; sleep 600\n"
     evidence, _ = carry_out_run(plan(tmp_path, text, data={}, limit_s=4.0), RunHooks())
@@ -127,7 +130,9 @@ def test_a_job_that_is_not_accepted_is_observed_as_that(tmp_path):
     assert has_ended(tmp_path / "run")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGKILL, marks=clouds.MATRIX), signal.SIGINT]
+)
 def test_a_rehearsal_that_is_ended_leaves_no_process(tmp_path, number):
     planned = plan(tmp_path, "name: slow\nresources: {accelerators: v5litepod-1}\nrun: sleep 600\n")
     with subprocess.Popen(

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import clouds
+
 from tpuctl.jobs.spec import job_file
 from tpuctl.models.job import AttemptOutcome, JobState
 from tpuctl.operations.rehearse.rehearsed_run import RunHooks, RunPlan, carry_out_run
@@ -25,6 +27,7 @@ TIMELINE = [
 ]
 
 
+@clouds.MATRIX
 def test_a_slice_is_taken_when_its_program_writes_that_line(tmp_path: Path, namespaces):
     (tmp_path / "job.yaml").write_text(JOB)
     plan = RunPlan(

@@ -69,11 +69,11 @@ def objects(cloud: clouds.Cloud) -> list[str]:
 @pytest.mark.parametrize(
     ("how", "phase"),
     [
-        ("single", "before"),
-        ("single", "after"),
-        ("resumable", "at the first byte of"),
+        pytest.param("single", "before", marks=clouds.MATRIX),
+        pytest.param("single", "after", marks=clouds.MATRIX),
+        pytest.param("resumable", "at the first byte of", marks=clouds.MATRIX),
         ("resumable", "in the middle of"),
-        ("xml", "in the middle of"),
+        pytest.param("xml", "in the middle of", marks=clouds.MATRIX),
         ("xml", "after"),
     ],
 )
@@ -96,6 +96,7 @@ def test_a_notice_lets_the_request_go_on(here):
     assert node["state"] == "READY"
 
 
+@clouds.MATRIX
 def test_a_fault_lasts_from_one_request_to_another(here):
     here.control.add_timeline(
         [
@@ -110,6 +111,7 @@ def test_a_fault_lasts_from_one_request_to_another(here):
     assert 503 in {request.status for request in here.control.requests()}
 
 
+@clouds.MATRIX
 def test_a_killed_simulator_goes_on_with_its_timeline(tmp_path: Path, namespaces: None):
     home = tmp_path / "home"
     entries = [{"name": "kill", "when": "before 4th upload of local-bucket/run/*", "do": KILL}]

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import clouds
 import pytest
 
 import localsim
@@ -132,7 +133,13 @@ with localsim.cloud({scenario}) as cloud:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(each, marks=clouds.MATRIX) for each in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
 def test_everything_ends_with_the_process_that_owns_it(number):
     argv = [sys.executable, "-c", OWNER.format(scenario=QUICK)]
     with subprocess.Popen(
