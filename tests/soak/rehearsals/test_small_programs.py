@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
+
 PROGRAMS = Path(__file__).parents[2] / "system" / "rehearsals" / "programs"
 REPETITIONS = int(os.environ.get("TPUCTL_SOAK_REPETITIONS", "1"))
 MOMENTS = os.environ.get("TPUCTL_SOAK_MOMENTS", "save:*/none,restore/none,save:between/30s")
