@@ -18,7 +18,7 @@ from typing import Any
 
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.durable_directories import make_private
-from tpuctl.errors import LocalIOError
+from tpuctl.errors import LocalIOError, LockedError, RefusedError
 from tpuctl.file_lock import try_lock
 from tpuctl.models.rehearsal.verdict import ReferenceVerdict, Verdict
 from tpuctl.operations.local import local_cloud
@@ -48,8 +48,10 @@ def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
             yield path
         finally:
             for run in run_directories(path):
-                if not is_kept(run):
-                    delete_run(run)
+                # After Ctrl-C twice a run ends with this process; the next rehearsal deletes it.
+                with suppress(LockedError):
+                    if not is_kept(run):
+                        delete_run(run)
             if not run_directories(path):
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -76,8 +78,10 @@ def is_kept(path: Path) -> bool:
 
 
 def delete_run(path: Path) -> None:
-    """Delete the state of a run whose processes have ended."""
-    with suppress(OSError):
+    """Delete the state of a run whose processes have ended. Raises LockedError when one has not."""
+    with suppress(
+        OSError, RefusedError
+    ):  # refused: its simulator was killed before it wrote a mark
         local_cloud.remove(path, DEFAULT_CONTEXT)
     shutil.rmtree(path, ignore_errors=True)
 

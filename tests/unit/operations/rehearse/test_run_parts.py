@@ -1,15 +1,19 @@
 """The parts of a run: its buckets, its environment, its directory and its evidence."""
 
+import fcntl
 import json
+from contextlib import ExitStack
 from dataclasses import asdict
 
 import pytest
 
+from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
 from tpuctl.models.rehearsal.request_log import StorageRequest
 from tpuctl.models.rehearsal.verdict import Judgement, ReferenceVerdict
+from tpuctl.operations.local import local_cloud
 from tpuctl.operations.rehearse import rehearsal_folder, run_evidence
 from tpuctl.operations.rehearse.run_buckets import bucket_names
 from tpuctl.operations.rehearse.run_cloud import without_redirections
@@ -80,6 +84,24 @@ def test_what_a_killed_rehearsal_left_is_ended_and_what_was_judged_is_kept(tmp_p
     rehearsal_folder.keep_run(killed / "save-middle-none", FAILED)
     assert rehearsal_folder.end_abandoned_runs(tmp_path) == [str(killed / "reference")]
     assert rehearsal_folder.run_directories(killed) == [killed / "save-middle-none"]
+
+
+def test_a_run_that_still_ends_when_ctrl_c_comes_twice_is_deleted_by_the_next_rehearsal(tmp_path):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ExitStack() as simulator,
+        rehearsal_folder.open_rehearsal(tmp_path, "digits", "a1b2c3") as path,
+    ):
+        state = local_cloud.state_directory(path / "reference", DEFAULT_CONTEXT)
+        state.mkdir(parents=True)
+        (state / local_cloud.MARKER).touch()
+        lock = simulator.enter_context((state / "lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (path / "unmarked" / "local" / "local").mkdir(parents=True)
+        raise KeyboardInterrupt
+    assert rehearsal_folder.run_directories(path) == [path / "reference"]
+    assert rehearsal_folder.end_abandoned_runs(tmp_path) == [str(path / "reference")]
+    assert not path.exists()
 
 
 def test_a_rehearsal_that_is_broken_off_leaves_only_what_was_judged(tmp_path):
