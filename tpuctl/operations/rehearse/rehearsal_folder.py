@@ -26,6 +26,8 @@ from tpuctl.operations.local import local_cloud
 FOLDER = "rehearsals"
 EVIDENCE = "evidence.json"
 VERDICT = "verdict.json"
+LEAST_FREE_BYTES = 64 * 1024 * 1024
+"""Less than the state of two small runs: their simulators would stand still."""
 
 
 @contextmanager
@@ -45,6 +47,7 @@ def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
     with os.fdopen(descriptor, "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
+            _require_space(path)
             yield path
         finally:
             for run in run_directories(path):
@@ -54,6 +57,16 @@ def open_rehearsal(home: Path, job: str, unique: str) -> Iterator[Path]:
                         delete_run(run)
             if not run_directories(path):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _require_space(path: Path) -> None:
+    free_bytes = shutil.disk_usage(path).free
+    if free_bytes < LEAST_FREE_BYTES:
+        raise LocalIOError(
+            f"a rehearsal needs {LEAST_FREE_BYTES >> 20} MiB on the disk of {path.parent}, "
+            f"where {free_bytes >> 20} MiB are free",
+            hint="free some, or set TPUCTL_HOME to a directory on another disk",
+        )
 
 
 def run_directory(rehearsal: Path, run: str) -> Path:

@@ -2,12 +2,14 @@
 
 import fcntl
 import json
+import shutil
 from contextlib import ExitStack
 from dataclasses import asdict
 
 import pytest
 
 from tpuctl.config import DEFAULT_CONTEXT
+from tpuctl.errors import LocalIOError
 from tpuctl.models.job import Checkpoints, JobRecord, JobSpec, JobState
 from tpuctl.models.job_log import LogLine
 from tpuctl.models.rehearsal.evidence import CheckpointCheck, FiredEntry, RunEvidence
@@ -74,6 +76,21 @@ def test_a_rehearsal_without_failed_runs_leaves_nothing(tmp_path):
         assert path == tmp_path / "rehearsals" / "digits-a1b2c3"
         assert rehearsal_folder.end_abandoned_runs(tmp_path) == []
     assert not path.exists()
+
+
+def test_a_disk_without_room_is_told_before_anything_begins(tmp_path, monkeypatch):
+    free = shutil.disk_usage(tmp_path)._replace(free=5 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    with (
+        pytest.raises(LocalIOError) as caught,
+        rehearsal_folder.open_rehearsal(tmp_path, "digits", "a1b2c3"),
+    ):
+        pass
+    folder = tmp_path / "rehearsals"
+    assert str(caught.value) == (
+        f"a rehearsal needs 64 MiB on the disk of {folder}, where 5 MiB are free"
+    )
+    assert list(folder.iterdir()) == []
 
 
 def test_what_a_killed_rehearsal_left_is_ended_and_what_was_judged_is_kept(tmp_path):
