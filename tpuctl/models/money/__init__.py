@@ -1,0 +1,1 @@
+"""What slices cost: when they were billed, and at which price."""
