@@ -54,6 +54,7 @@ COMMANDS = {
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),
+    "cost": ("cost.cost:cost", "What all slices have cost, by job, label, owner, day."),
     "rehearse": (
         "rehearse.rehearse:rehearse",
         "Prove that a job survives preemption, before it is paid.",
@@ -65,7 +66,7 @@ COMMANDS = {
     ),
     "help": ("help:show", "Show the help of a command, or a page of the documentation."),
 }
-LISTS = frozenset({"history"})
+LISTS = frozenset({"cost", "history"})
 """Commands without a noun whose result is a list."""
 ALIASES = {"qr": "queued-resource"}
 

@@ -117,6 +117,22 @@ def collect_facts(
     return found
 
 
+def prune_sightings(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The lines of one observer without looks in the middle of many that saw the same state."""
+    looks: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        if line.get("what") == "seen" and not line.get("watched"):
+            looks.setdefault(str(line.get("slice")), []).append(line)
+        else:
+            yield line
+    for found in looks.values():
+        found.sort(key=lambda line: (line["at_s"], line["state"]))
+        states = [None, *(line["state"] for line in found), None]
+        for before, line, after in zip(states, found, states[2:], strict=False):
+            if not before == line["state"] == after:
+                yield line
+
+
 def life_of(facts: SliceFacts, now_s: float) -> SliceLife:
     """The life of a slice up to `now_s` (seconds since 1970, by the clock of the cloud)."""
     walk = _Walk(_watched(facts))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tpuctl.errors import RefusedError, TransientError
+from tpuctl.models.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,21 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A requested change: whether it is done, and the error if it failed."""
+    """A requested change: whether it is done, and the error if it failed.
+
+    `target` is the full name of what changes, `verb` such as `create` or `stop`.
+    """
 
     name: str
     done: bool
     error: Status | None = None
+    target: str = ""
+    verb: str = ""
+    created_s: float | None = None
+    """When it was asked for, by the clock of the API, in seconds since 1970."""
+    ended_s: float | None = None
+    node: Node | None = None
+    """The node as the change left it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tpuctl.api.tpu.messages import tpu
+from google.protobuf.message import DecodeError
+
+from tpuctl.api.tpu.messages import tpu, types_of
 from tpuctl.models.node import (
     BootDisk,
     DataDisk,
@@ -119,7 +121,46 @@ def operation(message: Any) -> Operation:
     """The operation that a google.longrunning.Operation describes."""
     failed = message.WhichOneof("result") == "error"
     error = Status(message.error.code, message.error.message) if failed else None
-    return Operation(message.name, message.done, error)
+    told = _operation_metadata(message.metadata.value)
+    return Operation(
+        message.name,
+        message.done,
+        error,
+        told.target,
+        told.verb,
+        _moment_s(told, "create_time"),
+        _moment_s(told, "end_time"),
+        _changed_node(message.response),
+    )
+
+
+def _operation_metadata(data: bytes) -> Any:
+    """What an operation says of itself: each class that Google packs there has the same fields."""
+    kind = tpu.OperationMetadata.pb()
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        return kind()
+
+
+def _moment_s(message: Any, name: str) -> float | None:
+    """A timestamp of a message in seconds since 1970; None where it has none."""
+    if not message.HasField(name):
+        return None
+    moment = getattr(message, name)
+    return float(moment.seconds + moment.nanos / 1e9)
+
+
+def _changed_node(response: Any) -> Node | None:
+    """The node that an operation has changed, in the class of the version that it names."""
+    package, _, kind = response.type_url.rpartition(".")
+    version = package.rpartition(".")[2]
+    if kind != "Node" or version not in ("v2", "v2alpha1"):
+        return None
+    try:
+        return node(types_of(version).Node.pb().FromString(response.value))
+    except (DecodeError, ValueError, IndexError):
+        return None
 
 
 def guest_attributes(message: Any) -> list[Mapping[str, str]]:

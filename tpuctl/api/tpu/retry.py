@@ -41,6 +41,7 @@ POLICIES = {
     "ResetQueuedResource": TPU_CHANGE_ONCE,
     "GetGuestAttributes": TPU_READ,
     "GetOperation": TPU_READ,
+    "ListOperations": TPU_READ,
     "ListLocations": TPU_READ,
 }
 

@@ -13,7 +13,7 @@ from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 
 from tpuctl.api.tpu import decode, encode
-from tpuctl.api.tpu.grpc_client import NEXT_TOKEN, GrpcClient
+from tpuctl.api.tpu.grpc_client import NEXT_TOKEN, PAGE_SIZE, GrpcClient
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.retry import POLICIES
@@ -202,6 +202,24 @@ class TpuApi:
                 {"name": name},
             )
         return decode.operation(reply)
+
+    def list_operations(self, zone: str = ALL_ZONES) -> list[Operation]:
+        """The operations of a zone, or of all, that the API still lists, with what they changed."""
+        name = self._parent(zone)
+
+        def fetch(token: str) -> Any:
+            return self._grpc_client.send(
+                "google.longrunning.Operations/ListOperations",
+                operations_pb2.ListOperationsRequest(
+                    name=name, page_size=PAGE_SIZE, page_token=token
+                ),
+                operations_pb2.ListOperationsResponse,
+                {"name": name},
+            )
+
+        with translate_errors(self._about("list operations", NODE, zone=zone)):
+            pages = read_pages(fetch, NEXT_TOKEN, IntegrityError, f"ListOperations of {name}")
+            return [decode.operation(each) for page in pages for each in page.operations]
 
     def list_zones(self) -> list[str]:
         """The zones this project may ask for."""

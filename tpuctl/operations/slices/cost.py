@@ -1,26 +1,34 @@
-"""What slices cost: dated list prices, never a guess."""
+"""What slices cost: dated prices, never a guess, as the context in use pays them."""
 
-from functools import cache
+from __future__ import annotations
 
-from tpuctl import catalog
-from tpuctl.models.node import Provisioning
+import time
+from collections.abc import Callable
 
-SECONDS_AN_HOUR = 3600.0
-NO_LIST_PRICE = frozenset({Provisioning.RESERVED, Provisioning.BEST_EFFORT, Provisioning.UNKNOWN})
+from tpuctl.catalog import Price
+from tpuctl.models.money import current_prices
+from tpuctl.models.money.price_book import SECONDS_AN_HOUR, UNLISTED, PriceBook
+
+NO_LIST_PRICE = UNLISTED
+__all__ = ["NO_LIST_PRICE", "SECONDS_AN_HOUR", "hourly_price", "price_book", "usd_per_hour"]
 
 
-@cache
-def hourly_price(accelerator_type: str, zone: str, provisioning: str) -> catalog.Price | None:
-    """The public list price of a slice, or None where none is known."""
-    if provisioning in NO_LIST_PRICE:
-        return None
-    try:
-        return catalog.price(accelerator_type, zone, provisioning)
-    except catalog.UnknownError:
-        return None
+def price_book() -> PriceBook:
+    """The prices that hold for the context in use."""
+    return current_prices.price_book()
+
+
+def hourly_price(
+    accelerator_type: str,
+    zone: str,
+    provisioning: str,
+    now: Callable[[], float] = time.time,
+) -> Price | None:
+    """The price of a slice now, or None where none is known."""
+    return price_book().price_at(accelerator_type, zone, provisioning, now())
 
 
 def usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
-    """USD per hour for a slice, or None where no public price is known."""
+    """USD per hour for a slice now, or None where no price is known."""
     price = hourly_price(accelerator_type, zone, provisioning)
     return price.usd_per_hour if price else None

@@ -1,0 +1,1 @@
+"""What all slices of a context cost."""

@@ -1,0 +1,48 @@
+"""When a running job ends at the latest, where its limits say so."""
+
+from __future__ import annotations
+
+from tpuctl.jobs.policy import budget
+from tpuctl.models.job import AttemptState, JobRecord
+from tpuctl.models.money.price_book import SECONDS_AN_HOUR
+
+
+def seconds_left(record: JobRecord, now_s: float, usd_per_hour: float | None) -> float | None:
+    """For how long the slices of a job may still be used; None where nothing limits it.
+
+    The run timeout, the budget in hours and in USD (by the price of all its slices together), and
+    the run duration of flex-start: the first of them.
+    """
+    if record.is_ended:
+        return 0.0
+    limits = [
+        _run_timeout_left_s(record, now_s),
+        _budget_left_s(record, now_s, usd_per_hour),
+        _run_duration_left_s(record, now_s),
+    ]
+    known = [each for each in limits if each is not None]
+    return max(0.0, min(known)) if known else None
+
+
+def _run_timeout_left_s(record: JobRecord, now_s: float) -> float | None:
+    limit_s, attempt = record.spec.timeouts.run_s, record.attempt
+    if limit_s is None:
+        return None
+    if attempt is None or attempt.started_s is None or attempt.state == AttemptState.ENDED:
+        return limit_s
+    return attempt.started_s + limit_s - now_s
+
+
+def _budget_left_s(record: JobRecord, now_s: float, usd_per_hour: float | None) -> float | None:
+    given, used_hours = record.spec.budget, budget.used_hours(record, now_s)
+    hours = [] if given.hours is None else [given.hours - used_hours]
+    if given.usd is not None and usd_per_hour:
+        hours.append(given.usd / usd_per_hour - used_hours)
+    return min(hours) * SECONDS_AN_HOUR if hours else None
+
+
+def _run_duration_left_s(record: JobRecord, now_s: float) -> float | None:
+    limit_s, attempt = record.spec.resources.options.max_run_duration_s, record.attempt
+    if limit_s is None or attempt is None or attempt.ready_s is None:
+        return None
+    return attempt.ready_s + limit_s - now_s

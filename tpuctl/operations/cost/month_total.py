@@ -1,0 +1,47 @@
+"""What all slices of a context cost in a time, such as the month so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.models.money.cost_pieces import cost_pieces
+from tpuctl.operations.cost.cost_history import read_history
+from tpuctl.operations.slices import cost
+from tpuctl.store import Store
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+
+class CostTotal(NamedTuple):
+    """A sum in USD."""
+
+    usd: float
+    is_estimate: bool
+    """Some of it is estimated, has no known price, or could not be asked for."""
+
+
+def usd_between(  # noqa: PLR0913 (whose slices, and from when to when)
+    api: TpuApi,
+    store: Store,
+    since_s: float,
+    until_s: float,
+    *,
+    home: Path,
+    now: Callable[[], float],
+) -> CostTotal:
+    """What all slices cost from `since_s` to `until_s`, in seconds since 1970, as far as known."""
+    history = read_history(api, store, home, now)
+    pieces = list(cost_pieces(history.lives, cost.price_book(), since_s, until_s))
+    is_known = all(piece.usd_per_hour is not None and not piece.is_estimate for piece in pieces)
+    usd = sum(piece.usd() or 0.0 for piece in pieces)
+    return CostTotal(usd, is_estimate=not is_known or bool(history.missing))
+
+
+def month_start_s(moment_s: float) -> float:
+    """The beginning (UTC) of the month of a moment, in seconds since 1970."""
+    moment = datetime.fromtimestamp(moment_s, UTC)
+    return datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp()
