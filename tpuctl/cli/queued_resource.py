@@ -171,13 +171,14 @@ def delete(
 ) -> None:
     """Delete a request, and its nodes with it."""
     from tpuctl.cli.shell.progress_display import show_spinner
+    from tpuctl.operations.cost import command_notes
     from tpuctl.operations.slices import queued_resources
     from tpuctl.operations.slices.wait import Patience
 
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     queued_resources.require_deletable(request, force=force)
-    nodes = _nodes(queued_resources.existing_nodes(runtime.tpu, request))
-    what = f"queued resource {name!r}{nodes} in context {runtime.context.name!r}"
+    names, nodes = queued_resources.existing_nodes(runtime.tpu, request)
+    what = f"queued resource {name!r}{_nodes(names)} in context {runtime.context.name!r}"
     runtime.confirm(f"Delete {what} ({usd_per_hour(request) or 'no known'} USD/h)?", yes=yes)
     done = queued_resources.delete(runtime.tpu, request)
     again = f"tpuctl qr delete {name} --zone {request.zone} --yes"
@@ -186,6 +187,8 @@ def delete(
         with show_spinner(runtime, f"deleting {name}"):
             done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+    now_s = runtime.now()
+    command_notes.note_changes(runtime.tpu, runtime.store, runtime.home, now_s, nodes)
 
 
 def _request_spec(runtime: Runtime, name: str) -> QueuedResourceSpec:

@@ -20,6 +20,7 @@ from tpuctl.operations.audit.sweep import (
     SweepResult,
     SweepScope,
 )
+from tpuctl.operations.cost import command_notes
 from tpuctl.operations.slices.wait import Patience
 
 COLUMNS: Columns[ClassifiedHolding] = {
@@ -77,6 +78,7 @@ def sweep(
     )
     survey = sweeping.survey_project(runtime.tpu, runtime.store, asker, runtime.listing_zone)
     orphans = survey.of("orphan")
+    nodes = [node for each in survey.found for node in each.holding.nodes]
     if fix:
         _fix(runtime, survey, survey.deletable(names or []), asker, yes=yes)
     else:
@@ -84,6 +86,7 @@ def sweep(
         if orphans:
             more = " --all-owners" * all_owners
             runtime.output.warn(f"{_slices_text(orphans)}; delete with: tpuctl sweep --fix{more}")
+    command_notes.note_nodes(runtime.store, runtime.home, runtime.now(), nodes)
     if survey.error is not None:
         raise survey.error
     if survey.unreachable:

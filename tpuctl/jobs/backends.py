@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from tpuctl.errors import RefusedError
 from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, PortDialer, WorkerShell
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.inference.service_record import ReplicaAddress
-from tpuctl.models.node import Node, Worker
+from tpuctl.models.node import Node, Provisioning, Worker
+from tpuctl.models.operation import Operation
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
@@ -46,7 +48,27 @@ def build_backends(
         quota=_quota_reader(context, tpu),
         addresses=address_quota_reader(context),
         open_store=open_store,
+        look=partial(_look, tpu),
     )
+
+
+def _look(tpu: TpuApi) -> tuple[list[Node], list[str], list[Operation]]:
+    """All nodes of the project, the zones that did not answer, and the operations."""
+    nodes, unreachable = tpu.read_nodes()
+    owned = [node for node in nodes if node.queued_resource]
+    on_demand = [node for node in owned if node.provisioning == Provisioning.ON_DEMAND]
+    flex_starts = tpu.flex_starts() if on_demand else frozenset()
+
+    def known(node: Node) -> Node:
+        """The node with the provisioning that only JSON tells."""
+        if node not in on_demand:
+            return node
+        if flex_starts is None:
+            return replace(node, provisioning=Provisioning.UNKNOWN)
+        is_one = (node.zone, node.queued_resource) in flex_starts
+        return replace(node, provisioning=Provisioning.FLEX_START) if is_one else node
+
+    return [known(node) for node in nodes], unreachable, tpu.list_operations()
 
 
 def _connections(tpu: TpuApi, access: Access) -> "Callable[[], WorkerConnections]":

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from tpuctl.api.compute import AddressReader
 from tpuctl.jobs.remaining_quota import QuotaReader
+from tpuctl.ledger.slice_notes import Look
 from tpuctl.models.node import Node, Worker
 from tpuctl.models.operation import CommandResult, Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
@@ -114,3 +115,5 @@ class Backends:
     """How to ask what is left of it."""
     addresses: AddressReader | None = None
     """How to ask how many external addresses a region has left."""
+    look: Look | None = None
+    """How to look at all slices of the project; None: nobody notes what they cost."""

@@ -117,19 +117,20 @@ def collect_facts(
     return found
 
 
-def prune_sightings(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The lines of one observer without looks in the middle of many that saw the same state."""
-    looks: dict[str, list[dict[str, Any]]] = {}
+def prune_facts(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The lines of one observer without looks in the middle of many that saw the same."""
+    looks: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in lines:
-        if line.get("what") == "seen" and not line.get("watched"):
-            looks.setdefault(str(line.get("slice")), []).append(line)
+        if line.get("what") in ("seen", "labels") and not line.get("watched"):
+            looks.setdefault((str(line.get("slice")), line["what"]), []).append(line)
         else:
             yield line
-    for found in looks.values():
-        found.sort(key=lambda line: (line["at_s"], line["state"]))
-        states = [None, *(line["state"] for line in found), None]
-        for before, line, after in zip(states, found, states[2:], strict=False):
-            if not before == line["state"] == after:
+    for (_, what), found in looks.items():
+        found.sort(key=lambda line: (line["at_s"], str(line.get("state"))))
+        told = [None, *(line.get("state", line.get("labels")) for line in found), None]
+        for before, line, now, after in zip(told, found, told[1:], told[2:], strict=False):
+            is_last = what == "seen" and after != now
+            if before != now or is_last:
                 yield line
 
 

@@ -65,3 +65,53 @@ def test_slices_that_another_client_made_and_deleted_cost_what_the_api_says(
     assert row["usd"] == pytest.approx(row["hours"] * 4.8, abs=1e-4)
     total = rows(tpuctl)["total"]
     assert (total["usd"], total["slices"]) == (row["usd"], 1)
+
+
+def test_commands_note_what_the_api_tells_so_that_its_operations_may_be_forgotten(
+    cloud, tpuctl, other_client
+):
+    created = tpuctl("node", "create", "n1", "-t", "v5litepod-4", "-q", "--labels", "team=a")
+    assert created.code == 0, created.err
+    cloud.control.advance(HOUR_S)
+    assert tpuctl("node", "stop", "n1", "-q").code == 0
+    cloud.control.advance(HOUR_S)
+    assert tpuctl("node", "delete", "n1", "--yes", "-q").code == 0
+    for operation in other_client("GET", "operations")["operations"]:
+        other_client("DELETE", f"operations/{operation['name'].rpartition('/')[2]}")
+    (row,) = rows(tpuctl, "--group-by", "label:team")["rows"]
+    assert (row["group"], row["is_estimate"]) == ("a", False)
+    assert row["hours"] == pytest.approx(1.0, abs=0.01)
+    (row,) = rows(tpuctl, "--group-by", "owner")["rows"]
+    assert "@" in row["group"]
+
+
+def test_what_nobody_saw_end_is_an_estimate(cloud, tpuctl, other_client):
+    created = tpuctl("node", "create", "n1", "-t", "v5litepod-16", "--spot", "-q")
+    assert created.code == 0, created.err
+    cloud.control.advance(HOUR_S)
+    assert rows(tpuctl)["total"]["is_estimate"] is False
+    cloud.control.advance(HOUR_S)
+    assert tpuctl("local", "preempt", "n1", "--no-notice").code == 0
+    cloud.control.advance(HOUR_S)
+    total = rows(tpuctl)["total"]
+    assert (total["is_estimate"], round(total["hours"], 1)) == (True, 2.0)
+    assert [round(total[f"usd_{end}"] / 9.712, 1) for end in ("least", "most")] == [1.0, 3.0]
+    shown = tpuctl("cost", "--since", "2d")
+    assert "\t~19.4" in shown.out
+    assert shown.out.splitlines()[-1].startswith("total\t1\t2\t~19.4")
+
+
+def test_a_group_that_there_is_not_is_refused_before_anything_is_read(offline):
+    refused = offline("cost", "--group-by", "colour")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: cost cannot be grouped by 'colour'\n"
+        "hint: group by job, slice, owner, zone, day, provisioning or label:KEY\n",
+    )
+
+
+def test_rows_are_csv_too(cloud, tpuctl):
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-4", "-q").code == 0
+    cloud.control.advance(HOUR_S)
+    shown = tpuctl("cost", "-o", "csv", "--since", "1d", "--columns", "group,slices,is_estimate")
+    assert shown.out == "group,slices,is_estimate\n-,1,false\n"

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 ALL_ZONES = "-"
 WORDS = {NODE: "node", QR: "queued resource"}
+MOST_HEARD = 256
 COLLECTIONS = {NODE: "nodes", QR: "queuedResources"}
 _ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,1000}")
 _ID_HINT = "names are letters, digits and _ - . ~ + %"
@@ -54,6 +56,8 @@ class TpuApi:
     rest: Callable[[], RestApi] | None = None
     """How to say what only JSON can."""
     now: Callable[[], float] = time.time
+    heard: deque[Operation] = field(default_factory=lambda: deque(maxlen=MOST_HEARD))
+    """The operations that the API has answered with, the newest last: they have its own times."""
 
     def list_nodes(self, zone: str = ALL_ZONES) -> tuple[list[ListedNode], list[str]]:
         """Nodes of a zone, or of all, and the zones that could not be asked."""
@@ -91,7 +95,8 @@ class TpuApi:
                     return rest.create_node(V2ALPHA1.message("CreateNodeRequest", identified), spec)
             version = version_for(spec)
             fields = identified if version is V2ALPHA1 else request
-            return self._grpc_client.change("CreateNode", fields, {"parent": parent}, version)
+            client = self._grpc_client
+            return self._noticed(client.change("CreateNode", fields, {"parent": parent}, version))
 
     def delete_node(self, zone: str, name: str) -> Operation:
         """Delete a node in whatever state it is; raises NotFoundError."""
@@ -201,7 +206,7 @@ class TpuApi:
                 operations_pb2.Operation,
                 {"name": name},
             )
-        return decode.operation(reply)
+        return self._noticed(decode.operation(reply))
 
     def list_operations(self, zone: str = ALL_ZONES) -> list[Operation]:
         """The operations of a zone, or of all, that the API still lists, with what they changed."""
@@ -300,7 +305,12 @@ class TpuApi:
 
     def _change(self, method: str, zone: str, name: str, **fields: bool) -> Operation:
         with self._named(method, zone, name) as path:
-            return self._grpc_client.change(method, {"name": path, **fields}, {"name": path})
+            client = self._grpc_client
+            return self._noticed(client.change(method, {"name": path, **fields}, {"name": path}))
+
+    def _noticed(self, operation: Operation) -> Operation:
+        self.heard.append(operation)
+        return operation
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"

@@ -1,8 +1,8 @@
 """`tpuctl node ...`: slices themselves."""
 
 import uuid
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import declare_keys
 from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.models.slice_options import check_labels
+
+if TYPE_CHECKING:
+    from tpuctl.models.node import Node
 
 app = Noun("Create, use and delete nodes (TPU slices).")
 
@@ -48,6 +51,7 @@ def create(
     with show_spinner(runtime, f"creating node {name}"):
         node = made.ready(Patience(timeout, runtime.sleep))
     runtime.output.items([node], NODES)
+    _note_cost(runtime, [node], is_ours=True)
 
 
 def _list_keys() -> Iterable[str]:
@@ -127,6 +131,7 @@ def delete(
     if not no_wait:
         done(Patience(sleep=runtime.sleep))
     runtime.output.note(f"{'deleting' if no_wait else 'deleted'} {what}")
+    _note_cost(runtime, [planned.node])
 
 
 @app.verb("start")
@@ -210,10 +215,20 @@ def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wai
         runtime.on_interrupt.append(f"{doing} node {name!r} goes on")
     if no_wait:
         runtime.output.note(f"{doing} node {name!r}")
-        return
-    with show_spinner(runtime, f"{doing} node {name}"):
-        node = done(Patience(sleep=runtime.sleep))
-    runtime.output.items([node], NODES)
+    else:
+        with show_spinner(runtime, f"{doing} node {name}"):
+            node = done(Patience(sleep=runtime.sleep))
+        runtime.output.items([node], NODES)
+    _note_cost(runtime, [node])
+
+
+def _note_cost(runtime: Runtime, nodes: "Sequence[Node]", *, is_ours: bool = False) -> None:
+    """Note for `tpuctl cost` what the API has told of these nodes."""
+    from tpuctl.operations.cost import command_notes
+
+    command_notes.note_changes(
+        runtime.tpu, runtime.store, runtime.home, runtime.now(), nodes, is_ours=is_ours
+    )
 
 
 app.verb_in("ssh", "node.ssh:ssh", slices.WorkerVerb)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import secret_handover
 from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.supervisor.cost_notes import note_costs
 from tpuctl.jobs.supervisor.job_pool import JobPool
 
 SCAN_S = 1.0
@@ -49,6 +50,7 @@ async def run(  # noqa: PLR0913 (what of this process it uses)
     while True:
         with supervisor_lock.hold(home, context) as vault.host_id:
             supervisor = Supervisor(backends, scope, vault, clocks, say)
+            supervisor.cost_notes = partial(note_costs, backends, home, clocks)
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
@@ -74,6 +76,8 @@ class Supervisor:
     say: Callable[[str], None]
     last_wake_ns: Callable[[], int] = lambda: 0
     """When somebody on this machine last asked for a look at the bucket."""
+    cost_notes: Callable[[], Coroutine[None, None, None]] | None = None
+    """What notes now and then which slices there are."""
     unreadable: set[str] = field(default_factory=set)
     """What was said of leases that cannot be read."""
     known: dict[str, Lease] = field(default_factory=dict)
@@ -97,6 +101,7 @@ class Supervisor:
         beating = asyncio.create_task(
             self.heartbeat_sender.keep_beating(lambda: pool.is_holding, pool.abandon)
         )
+        noting = [asyncio.create_task(self.cost_notes())] if self.cost_notes else []
         idle_since = reached = self.clocks.monotonic()
         try:
             while True:
@@ -114,7 +119,7 @@ class Supervisor:
                     break
                 await self._pause()
         finally:
-            await self._leave([beating, *pool.tasks.values()])
+            await self._leave([beating, *noting, *pool.tasks.values()])
         if pool.bug is not None:
             raise pool.bug
 

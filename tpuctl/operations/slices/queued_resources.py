@@ -18,6 +18,7 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
+from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
@@ -150,11 +151,15 @@ def require_deletable(request: QueuedResource, *, force: bool) -> None:
         )
 
 
-def existing_nodes(api: TpuApi, request: QueuedResource) -> list[str]:
-    """The names of the request's nodes that exist now; all of them where its zone is silent."""
-    nodes, unreachable = api.list_nodes(request.zone)
-    existing = {node.name for node in nodes}
-    return [name for name in request.node_names if unreachable or name in existing]
+def existing_nodes(api: TpuApi, request: QueuedResource) -> tuple[list[str], list[Node]]:
+    """The names of the request's nodes that exist now, and the nodes themselves.
+
+    Where its zone is silent, the names are those of all its nodes.
+    """
+    nodes, unreachable = api.read_nodes(request.zone)
+    mine = [node for node in nodes if node.name in request.node_names]
+    existing = {node.name for node in mine}
+    return [name for name in request.node_names if unreachable or name in existing], mine
 
 
 def delete(api: TpuApi, request: QueuedResource) -> Callable[[Patience], None]:

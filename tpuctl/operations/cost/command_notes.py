@@ -1,0 +1,80 @@
+"""What a command notes of the slices that it has changed or listed, for whoever asks later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.errors import TpuctlError
+from tpuctl.jobs.submit.job_submission import default_owner
+from tpuctl.ledger.slice_facts import (
+    Sighting,
+    collect_facts,
+    identity_fact,
+    labels_fact,
+    sighting_fact,
+)
+from tpuctl.ledger.slice_notes import note_facts
+from tpuctl.ledger.slice_survey import SliceSurvey, identity_of, new_facts
+from tpuctl.models.node import Node
+from tpuctl.store import Store
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.tpu import TpuApi
+
+LONGEST_S = 2.0
+"""A command ends after so long, noted or not."""
+
+
+def note_changes(
+    api: TpuApi,
+    open_store: Callable[[], Store],
+    home: Path,
+    now_s: float,
+    nodes: Iterable[Node] = (),
+    *,
+    is_ours: bool = False,
+) -> None:
+    """Note what the API has told of changes to these nodes. Never fails, and never takes long.
+
+    `is_ours` says that this user has made them.
+    """
+    owner = default_owner() if is_ours else ""
+    told: list[dict[str, Any]] = []
+    for node in nodes:
+        told.append(identity_fact(replace(identity_of(node), owner=owner)))
+        told.append(labels_fact(str(node.node_id), node.labels, node.created_s))
+    changes = SliceSurvey(now_s, operations=tuple(api.heard), zones=())
+    told += new_facts(changes, collect_facts(told))
+    if told:
+        _note_briefly(open_store, home, told, now_s)
+
+
+def note_nodes(
+    open_store: Callable[[], Store], home: Path, now_s: float, nodes: Sequence[Node]
+) -> None:
+    """Note that these nodes are there. Never fails, and never takes long."""
+    told: list[dict[str, Any]] = []
+    for node in nodes:
+        node_id = str(node.node_id)
+        told.append(identity_fact(identity_of(node)))
+        told.append(labels_fact(node_id, node.labels, now_s))
+        told.append(sighting_fact(node_id, Sighting(now_s, str(node.state))))
+    if told:
+        _note_briefly(open_store, home, told, now_s)
+
+
+def _note_briefly(
+    open_store: Callable[[], Store], home: Path, facts: Sequence[dict[str, Any]], now_s: float
+) -> None:
+    def note() -> None:
+        with suppress(TpuctlError):
+            note_facts(open_store(), home, facts, now_s)
+
+    thread = threading.Thread(target=note, daemon=True)
+    thread.start()
+    thread.join(LONGEST_S)
