@@ -29,6 +29,8 @@ TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
 """Where gcloud looks for the Cloud TPU API."""
 SLICE_DEFAULTS = ("network", "subnetwork", "internal_ips", "service_account")
 """The settings of a context that are defaults for its slices; absent in the file when not set."""
+MAY_BE_ABSENT = (*SLICE_DEFAULTS, "price_factors")
+"""The settings that the file does not have where they are not set."""
 RECORD_VARIABLE = "TPUCTL_RECORD"
 """In the environment of tpuctl: the cassette that its calls are added to."""
 
@@ -61,6 +63,8 @@ class Context:
     subnetwork: str | None = None
     internal_ips: bool = False
     service_account: str | None = None
+    price_factors: str | None = None
+    """What is paid of list prices: `on-demand=0.45,spot=0.9`, or one number for all."""
 
     @property
     def slice_defaults(self) -> dict[str, str | bool]:
@@ -131,7 +135,7 @@ def save(directory: Path, config: Config) -> None:
             name: {
                 key: value
                 for key, value in asdict(context).items()
-                if key != "name" and (value or key not in SLICE_DEFAULTS)
+                if key != "name" and (value or key not in MAY_BE_ABSENT)
             }
             for name, context in sorted(config.contexts.items())
         },

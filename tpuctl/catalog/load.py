@@ -14,6 +14,7 @@ from tpuctl.catalog.records import (
     Generation,
     ListPrice,
     QuotaNaming,
+    SkuNaming,
 )
 from tpuctl.catalog.unknown_error import UnknownError, nearest
 from tpuctl.catalog.validation import check
@@ -60,7 +61,7 @@ def _documents() -> Mapping[str, Mapping[str, Any]]:
 def _generation(name: str) -> Generation:
     raw = dict(_documents()[name])
     zones_by_size = {size: tuple(zones) for size, zones in raw.pop("zones").items()}
-    chip, quota = raw.pop("chip"), raw.pop("quota")
+    chip, quota, sku = raw.pop("chip"), raw.pop("quota"), raw.pop("sku")
     calibration = raw.pop("calibration")
     return Generation(
         name=name,
@@ -71,6 +72,7 @@ def _generation(name: str) -> Generation:
         runtime_versions=tuple(raw.pop("runtime_versions")),
         prices=tuple(ListPrice(**row) for row in raw.pop("prices")),
         quota=quota and QuotaNaming(**quota | {"suffixes": MappingProxyType(quota["suffixes"])}),
+        sku=sku and SkuNaming(**sku),
         calibration=MappingProxyType(
             {constant: Calibration(**row) for constant, row in calibration.items()}
         ),

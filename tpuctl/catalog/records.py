@@ -97,6 +97,21 @@ class QuotaNaming:
 
 
 @dataclass(frozen=True, slots=True)
+class SkuNaming:
+    """How Google's list of SKUs names and counts the hours of a generation.
+
+    `service` is whose list it is in, `words` are part of the description, and one unit is an hour
+    of so many `chips`. `pods_apart` says that slices of several workers have a SKU of their own,
+    with Pod in its description.
+    """
+
+    service: str
+    words: str
+    chips: int
+    pods_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """A constant of the chip model, fitted to `rows` public measurements of the generation."""
 
@@ -112,7 +127,8 @@ class Generation:
     `announced` is a month, YYYY-MM. `ring_length` is the length of an axis at which its ends are
     joined, None where whole cubes of 4x4x4 are joined. `devices_per_chip` is what frameworks count
     on a chip, `duty_cycle_per` what the metric service tells a duty cycle of: chip or device.
-    `quota` is None for a generation that the Cloud TPU API does not offer.
+    `quota` is None for a generation that the Cloud TPU API does not offer, `sku` for one whose
+    prices Google's list of SKUs does not have.
     """
 
     name: str
@@ -134,6 +150,7 @@ class Generation:
     devices_per_chip: int
     duty_cycle_per: str
     quota: QuotaNaming | None
+    sku: SkuNaming | None
     calibration: Mapping[str, Calibration]
     pci_id: str
     pci_subsystem_id: str

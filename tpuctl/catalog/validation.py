@@ -13,6 +13,7 @@ from tpuctl.catalog.records import (
     Generation,
     ListPrice,
     QuotaNaming,
+    SkuNaming,
 )
 
 _DERIVED = ("name", "zones_by_size")
@@ -44,6 +45,8 @@ def check(name: str, document: object) -> None:
         if not row["name"].startswith(document["type_prefix"]):
             raise ValueError(f"{name}.json: {row['name']} does not begin with its type_prefix")
     _check_quota(name, document)
+    if document["sku"] is not None:
+        _check_keys(name, "sku.", document["sku"], _names(SkuNaming))
 
 
 def _json_types(hint: Any) -> tuple[type, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import Usd, attributes, entries
+from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 
@@ -91,13 +93,32 @@ def runtimes(runtime: Runtime, generation: Generation = None) -> None:
 
 @app.verb("prices", ListVerb)
 @declare_keys(lambda: PRICES.keys)
-def prices(runtime: Runtime, accelerator_type: Type = None, generation: Generation = None) -> None:
+def prices(
+    runtime: Runtime,
+    accelerator_type: Type = None,
+    generation: Generation = None,
+    update: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|gs://...",
+            help="Add a newer table: ours, or Google's list of SKUs as JSON.",
+        ),
+    ] = None,
+) -> None:
     """List public prices by type and zone.
 
-    Each has its date. --zone chooses one zone.
+    Each has its date. --zone chooses one zone. A table that --update adds is kept beside the
+    catalog, and each of its prices counts from the moment on that it names.
     """
+    from tpuctl.operations.cost import price_tables
+
+    if update is not None:
+        kept = price_tables.add_table(runtime.home, update, partial(_read_object, runtime))
+        runtime.output.note(f"{kept.prices} prices are kept, the newest of {kept.newest}")
+        return
+    book = price_tables.load_book(runtime.home, None)
     with _explain_unknown_names():
-        rows = _priced(accelerator_type, generation, runtime.shared.zone)
+        rows = _priced(book, accelerator_type, generation, runtime.shared.zone, runtime.now())
     runtime.output.items(rows, PRICES)
 
 
@@ -110,8 +131,17 @@ def _explain_unknown_names() -> Iterator[None]:
         raise unknown_name_error(error) from error
 
 
+def _read_object(runtime: Runtime, url: str) -> bytes:
+    bucket, _, key = url.removeprefix("gs://").partition("/")
+    return runtime.store(f"gs://{bucket}").get_range(key)
+
+
 def _priced(
-    accelerator_type: str | None, generation: str | None, zone: str | None
+    book: PriceBook,
+    accelerator_type: str | None,
+    generation: str | None,
+    zone: str | None,
+    now_s: float,
 ) -> list[tuple[str, str, str, catalog.Price]]:
     kinds = (
         (catalog.accelerator_type(accelerator_type),)
@@ -124,5 +154,5 @@ def _priced(
         for place in catalog.zones_of(kind.name)
         if zone in (None, place)
         for provisioning in (Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.FLEX_START)
-        if (price := catalog.price(kind.name, place, provisioning))
+        if (price := book.price_at(kind.name, place, provisioning, now_s))
     ]

@@ -16,6 +16,7 @@ from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
 from tpuctl.operations.completion import name_cache
+from tpuctl.operations.cost.price_tables import checked_factors
 from tpuctl.operations.local import contexts, local_cloud
 from tpuctl.operations.slices.specs import check_name
 
@@ -40,6 +41,7 @@ DIALER_HELP = "direct, internal, iap, socks5://HOST:PORT or jump://[USER@]HOST[:
 NETWORK_HELP = "VPC network of new slices."
 SUBNETWORK_HELP = "VPC subnetwork of new slices."
 INTERNAL_HELP = "New slices have no external addresses."
+FACTOR_HELP = "What is paid of list prices: 0.8, or on-demand=0.45,spot=0.9."
 SERVICE_ACCOUNT_HELP = "Who the workers of new slices are on Google Cloud."
 CHECK_COLUMNS: dict[str, Any] = {
     "check": lambda each: each.name,
@@ -112,6 +114,7 @@ def create(
         str | None,
         typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP),
     ] = None,
+    price_factor: Annotated[str | None, typer.Option(metavar="FACTORS", help=FACTOR_HELP)] = None,
 ) -> None:
     """Check a project, zone and bucket, and keep them.
 
@@ -139,6 +142,7 @@ def create(
         subnetwork=subnetwork,
         internal_ips=internal_ips,
         service_account=service_account,
+        price_factors=checked_factors(price_factor) or None,
     )
     _require_allowed(runtime, context)
     _require_working(runtime, context, "was not made")
@@ -201,6 +205,7 @@ def edit(
     service_account: Annotated[
         str | None, typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP)
     ] = None,
+    price_factor: Annotated[str | None, typer.Option(metavar="FACTORS", help=FACTOR_HELP)] = None,
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Keep it although it may not work.")
     ] = False,
@@ -216,6 +221,7 @@ def edit(
         "dialer": dialer, "tpu_endpoint": tpu_endpoint, "tpu_rest_endpoint": tpu_rest_endpoint,
         "storage_endpoint": storage_endpoint, "network": network, "subnetwork": subnetwork,
         "internal_ips": internal_ips, "service_account": service_account,
+        "price_factors": checked_factors(price_factor),
     }  # fmt: skip
     changes = contexts.checked_changes(given)
     context = replace(contexts.configured(runtime.home, runtime.config, name), **changes)
@@ -254,7 +260,7 @@ def show(runtime: Runtime) -> None:
     is_down = not is_configured and local_cloud.endpoint_line(runtime.home, chosen.value) is None
     origin = "config.yaml" if is_configured else "local cloud"
     known = {"name": chosen.value} if is_down else asdict(runtime.context)
-    unset = {name: "default" for name in config.SLICE_DEFAULTS if not known.get(name)}
+    unset = {name: "default" for name in config.MAY_BE_ABSENT if not known.get(name)}
     sources = {"name": chosen.source, **unset, **_override_sources(runtime)}
     rows = [
         (field.name, known.get(field.name), sources.get(field.name, origin))

@@ -17,6 +17,7 @@ SERVICE_USAGE = "serviceusage.googleapis.com"
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 LOGGING = "logging.googleapis.com"
 MONITORING = "monitoring.googleapis.com"
+CLOUD_BILLING = "cloudbilling.googleapis.com"
 SECRET_MANAGER = "secretmanager.googleapis.com"
 
 

@@ -14,6 +14,7 @@ from localsim.services.auth.iam import Account
 from localsim.services.net.request_guard import require_json
 from localsim.services.net.wire_errors import http_error
 from localsim.services.other_apis import (
+    cloud_billing_skus,
     cloud_logging,
     cloud_monitoring,
     compute,
@@ -40,6 +41,7 @@ ROWS = (
     *serviceusage.ROWS,
     *resourcemanager.ROWS,
     *secretmanager.ROWS,
+    *cloud_billing_skus.ROWS,
     *(method.rest() for method in MESSAGE_METHODS),
 )
 REASONS = {

@@ -1,5 +1,7 @@
 """What slices have cost, by the API's own timestamps, whoever made and deleted them."""
 
+import json
+
 import pytest
 import requests
 
@@ -115,3 +117,28 @@ def test_rows_are_csv_too(cloud, tpuctl):
     cloud.control.advance(HOUR_S)
     shown = tpuctl("cost", "-o", "csv", "--since", "1d", "--columns", "group,slices,is_estimate")
     assert shown.out == "group,slices,is_estimate\n-,1,false\n"
+
+
+def test_a_newer_table_of_prices_counts_in_lists_and_creates(cloud, at_home, tmp_path):
+    tpuctl = at_home(cloud.home, sleep=cloud.control.advance)
+    line = cloud.line
+    with requests.Session() as session:
+        session.trust_env = False
+        url = f"{line['compute']}/v1/services/6F81-5844-456A/skus"
+        skus = session.get(url, timeout=10).json()
+    for sku in skus["skus"]:
+        for info in sku["pricingInfo"]:
+            info["effectiveTime"] = "2026-01-01T00:00:00Z"
+            info["pricingExpression"]["tieredRates"][0]["unitPrice"] |= {"units": "2", "nanos": 0}
+    table = tmp_path / "skus.json"
+    table.write_text(json.dumps(skus))
+    kept = tpuctl("catalog", "prices", "--update", str(table))
+    assert (kept.code, kept.out) == (0, "")
+    try:
+        listed = tpuctl("catalog", "prices", "-t", "v5litepod-4", "--zone", "us-west4-a")
+        assert {row[3] for row in listed.rows} == {"8.00"}
+        created = tpuctl("node", "create", "n1", "-t", "v5litepod-4")
+        assert "v5litepod-4 on-demand in us-west4-a: 8.00 USD/h" in created.err
+    finally:
+        for path in (cloud.home / "prices").iterdir():
+            path.unlink()

@@ -269,3 +269,23 @@ def test_gcloud_prepares_a_connection_to_a_worker(gcloud, tpuctl):
 def test_all_of_them_share_a_port(cloud):
     keys = ("compute", "serviceusage", "cloudresourcemanager", "secretmanager", "oauth2")
     assert len({urlsplit(cloud.line[key]).port for key in keys}) == 1
+
+
+# Cloud Billing
+
+
+def test_prices_are_listed_page_by_page(send):
+    _, listed = send("GET", "/v1/services")
+    assert [each["displayName"] for each in listed["services"]] == ["Cloud TPU", "Compute Engine"]
+    path = f"/v1/{listed['services'][1]['name']}/skus"
+    _, whole = send("GET", path)
+    found, token = [], ""
+    while not found or token:
+        _, page = send("GET", f"{path}?pageSize=20&pageToken={token}")
+        found, token = [*found, *page["skus"]], page["nextPageToken"]
+    assert (found, whole["nextPageToken"]) == (whole["skus"], "")
+    spot = next(each for each in found if each["description"].startswith("Preemptible TpuV5e"))
+    (pricing,) = spot["pricingInfo"]
+    assert pricing["pricingExpression"]["tieredRates"][0]["unitPrice"]["currencyCode"] == "USD"
+    assert send("GET", "/v1/services/none/skus")[0] == 404
+    assert send("GET", f"{path}?pageToken=x")[0] == 400

@@ -49,4 +49,5 @@ def test_a_context_is_data_and_nothing_in_it_says_what_kind_of_cloud_it_is():
         "subnetwork",
         "internal_ips",
         "service_account",
+        "price_factors",
     ]

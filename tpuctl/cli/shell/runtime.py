@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tpuctl.cli.shell.slice_options import RequestFlags
     from tpuctl.config import Config, Context, Setting
     from tpuctl.jobs.interfaces import Backends
+    from tpuctl.models.money.price_book import PriceBook
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
     from tpuctl.store.gcs.bulk import BulkBucket
@@ -102,7 +103,19 @@ class Runtime:
         context = replace(context, **self._overrides())
         config.refuse_redirected_endpoint(context, config.without_recording(self.environ))
         config.refuse_plaintext_endpoint(context)
+        self._use_prices(context.price_factors)
         return context
+
+    def _use_prices(self, factors: str | None) -> None:
+        """Let all prices be those that this context pays."""
+        from tpuctl.models.money import current_prices
+
+        def load() -> "PriceBook":
+            from tpuctl.operations.cost.price_tables import load_book
+
+            return load_book(self.home, factors)
+
+        current_prices.use_prices(load)
 
     @cached_property
     def tpu(self) -> "TpuApi":
@@ -246,6 +259,11 @@ class Runtime:
         for name in ("tpu", "monitoring", "storage_session", "checksums"):
             if name in self.__dict__:
                 getattr(self, name).close()
+        if "context" in self.__dict__:
+            from tpuctl.models.money import current_prices
+            from tpuctl.models.money.price_book import PriceBook
+
+            current_prices.use_prices(PriceBook)
 
     def _overrides(self) -> dict[str, Any]:
         asked = {

@@ -181,8 +181,9 @@ def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
     if price is None:
         runtime.output.note(f"{what}: no public price known")
     else:
-        usd = Usd(price.usd_per_hour * count)
-        runtime.output.note(f"{what}: {usd} USD/h (list price of {price.as_of})")
+        usd, factor = Usd(price.usd_per_hour * count), cost.price_book().factor(spec.provisioning)
+        paid = "" if factor is None else f"{factor:g} of the "
+        runtime.output.note(f"{what}: {usd} USD/h ({paid}list price of {price.as_of})")
     if text := defaults_text(_context_defaults(runtime)):
         runtime.output.note(text)
 

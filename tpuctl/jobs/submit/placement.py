@@ -1,17 +1,15 @@
 """Where a job may run, on what, and at which price: decided once, when it is submitted."""
 
+import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from tpuctl import catalog
 from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.job import JobSpec, Resources
-from tpuctl.models.node import Node, NodeState, Provisioning
+from tpuctl.models.money.current_prices import price_book
+from tpuctl.models.node import Node, NodeState
 from tpuctl.models.search import Place, Search
-
-LISTED = (Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.FLEX_START)
-"""How capacity is obtained where a list price tells what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +169,6 @@ def _check_node(spec: JobSpec, node: Node) -> None:
 
 
 def _usd_per_hour(accelerator_type: str, zone: str, provisioning: str) -> float | None:
-    """Dollars an hour of one slice by the price list; None where it has none."""
-    if provisioning not in LISTED:
-        return None
-    with suppress(catalog.UnknownError):
-        price = catalog.price(accelerator_type, zone, provisioning)
-        return price.usd_per_hour if price else None
-    return None
+    """Dollars an hour of one slice by the prices of the context; None where there is none."""
+    price = price_book().price_at(accelerator_type, zone, provisioning, time.time())
+    return price.usd_per_hour if price else None

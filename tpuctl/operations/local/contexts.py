@@ -11,7 +11,7 @@ from tpuctl.errors import ConflictError, NotFoundError, PreconditionError, Usage
 from tpuctl.jobs.local import supervisor_lock
 from tpuctl.operations.local import local_cloud
 
-MAY_BE_ABSENT = ("network", "subnetwork", "service_account")
+MAY_BE_ABSENT = ("network", "subnetwork", "service_account", "price_factors")
 
 
 def configured(home: Path, known: Config, name: str) -> Context:
