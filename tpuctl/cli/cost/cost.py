@@ -161,7 +161,8 @@ def _note_missing(
     output, total = runtime.output, report.total
     if output.is_table:
         since = datetime.fromtimestamp(question.since_s, UTC).strftime("%Y-%m-%d %H:%M")
-        output.note(f"since {since} UTC; formulas and estimates: tpuctl help cost")
+        mark = "; ~ marks an estimate" if total.is_estimate else ""
+        output.note(f"since {since} UTC{mark}")
     if total.unpriced_hours:
         output.note(
             f"{total.unpriced_hours:.4g} h of slices have no known price and are in no sum: "

@@ -14,7 +14,7 @@ TAKEN = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
 """Outcomes of an attempt whose slice was taken away."""
 
 
-class LostTime(NamedTuple):
+class UnproductiveTime(NamedTuple):
     """Seconds of a time that were lost to preemptions, and seconds that were idle."""
 
     lost_s: float
@@ -28,9 +28,9 @@ class JobTimes(NamedTuple):
     """Work that was done again, and what followed until the next attempt: after preemptions."""
     idle: Sequence[Span]
 
-    def within(self, begin_s: float, end_s: float) -> LostTime:
+    def within(self, begin_s: float, end_s: float) -> UnproductiveTime:
         """How much of a time each of them is."""
-        return LostTime(_shared_s(self.lost, begin_s, end_s), _shared_s(self.idle, begin_s, end_s))
+        return UnproductiveTime(_shared_s(self.lost, begin_s, end_s), _shared_s(self.idle, begin_s, end_s))
 
 
 def times_of_jobs(jobs: Mapping[str, JobRecord], now_s: float) -> dict[str, JobTimes]:

@@ -16,7 +16,7 @@ from tpuctl.models.money.price_table import PriceTableError, own_form, read_tabl
 DIRECTORY = "prices"
 MOST_BYTES = 256 * 1024 * 1024
 """All SKUs of Compute Engine are 40 MiB."""
-HINT = "see: tpuctl help cost"
+HINT = "the form of a table is in docs/cost.md"
 
 
 class KeptTable(NamedTuple):
