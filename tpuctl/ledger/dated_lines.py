@@ -87,12 +87,21 @@ def read_texts(
     cache: LineCache | None = None,
 ) -> Iterator[str]:
     """What each observer noted about each of the days that are wanted, as it is stored."""
+    entries = [entry for day, entry in entries_by_day(store, kind) if is_wanted(day)]
+    yield from texts_of(store, entries, cache=cache)
+
+
+def entries_by_day(store: Store, kind: str) -> Iterator[tuple[str, Entry]]:
+    """Every object of a kind and the day that it is about, in the order of days."""
     prefix = f"{LEDGER}{kind}/"
-    entries = [
-        entry
-        for entry in store.list(prefix)
-        if is_wanted(entry.key.removeprefix(prefix).partition("/")[0])
-    ]
+    for entry in store.list(prefix):
+        yield entry.key.removeprefix(prefix).partition("/")[0], entry
+
+
+def texts_of(
+    store: Store, entries: Iterable[Entry], *, cache: LineCache | None = None
+) -> Iterator[str]:
+    """The text of each of the objects, those that are kept here first."""
     unread = []
     for entry in entries:
         text = cache.text_of(entry.key, entry.generation) if cache else None

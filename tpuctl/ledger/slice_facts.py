@@ -134,6 +134,20 @@ def prune_facts(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 yield line
 
 
+def facts_as_lines(facts: SliceFacts) -> Iterator[dict[str, Any]]:
+    """The lines that `collect_facts` makes the same facts of."""
+    node_id = facts.identity.node_id
+    yield identity_fact(facts.identity)
+    yield from (moment_fact(node_id, ApiMoment(kind), at_s) for at_s, kind in facts.moments)
+    yield from (sighting_fact(node_id, seen) for seen in facts.sightings)
+    yield from (labels_fact(node_id, dict(labels), at_s) for at_s, labels in facts.labels)
+
+
+def is_deleted(facts: SliceFacts) -> bool:
+    """Whether the API itself has told that a slice is gone: nothing more will be learnt of it."""
+    return any(kind in (ApiMoment.DELETE, ApiMoment.FAIL) for _, kind in facts.moments)
+
+
 def life_of(facts: SliceFacts, now_s: float) -> SliceLife:
     """The life of a slice up to `now_s` (seconds since 1970, by the clock of the cloud)."""
     walk = _Walk(_watched(facts))
@@ -141,13 +155,12 @@ def life_of(facts: SliceFacts, now_s: float) -> SliceLife:
         walk.pass_by(point)
     intervals = tuple(walk.ended(now_s))
     last_state = max(facts.sightings, default=Sighting(0.0, ""), key=lambda seen: seen.at_s).state
-    is_gone = any(kind in (ApiMoment.DELETE, ApiMoment.FAIL) for _, kind in facts.moments)
     return SliceLife(
         facts.identity,
         intervals,
         tuple(_label_times(facts)),
         is_running=bool(intervals) and intervals[-1].is_open,
-        is_ended=is_gone or last_state in ENDED_STATES,
+        is_ended=is_deleted(facts) or last_state in ENDED_STATES,
     )
 
 
@@ -163,7 +176,7 @@ class _Point(NamedTuple):
     is_gone: bool = False
 
 
-_OTHER_SIDE: Mapping[ApiMoment, tuple[frozenset[str], frozenset[str]]] = {
+_OTHER_SIDE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     ApiMoment.READY: (frozenset({NodeState.READY}), STARTING_STATES),
     ApiMoment.STOP: (
         frozenset({NodeState.STOPPING, NodeState.STOPPED}),
@@ -174,7 +187,13 @@ _OTHER_SIDE: Mapping[ApiMoment, tuple[frozenset[str], frozenset[str]]] = {
 }
 """The states that a slice cannot have just before a moment, and just after it."""
 _UP, _DOWN = "up", "down"
-_RANKS = {ApiMoment.STOP: 0, _DOWN: 1, ApiMoment.READY: 2, _UP: 3, ApiMoment.DELETE: 4}
+_RANKS: Mapping[str, int] = {
+    ApiMoment.STOP: 0,
+    _DOWN: 1,
+    ApiMoment.READY: 2,
+    _UP: 3,
+    ApiMoment.DELETE: 4,
+}
 
 
 def _points(facts: SliceFacts) -> list[_Point]:
@@ -186,7 +205,7 @@ def _points(facts: SliceFacts) -> list[_Point]:
     deleted_s = min((at for at, kind in exact if kind == ApiMoment.DELETE), default=None)
     present_s = max((seen.at_s for seen in facts.sightings if seen.state != ABSENT), default=0.0)
     points = [] if created_s is None else [_Point(created_s, -1, _DOWN, is_starting=True)]
-    points += [_Point(at, _RANKS[ApiMoment(kind)], kind) for at, kind in exact if at != deleted_s]
+    points += [_Point(at, _RANKS[kind], kind) for at, kind in exact if at != deleted_s]
     for seen in sorted(facts.sightings):
         is_too_late = deleted_s is not None and seen.at_s >= deleted_s
         is_too_early = created_s is not None and seen.at_s < created_s
@@ -215,7 +234,7 @@ def _is_contradicted(seen: Sighting, exact: Iterable[tuple[float, str]]) -> bool
     """Whether it belongs to the other side of a moment of the API's own that is near to it."""
     for at_s, kind in exact:
         if abs(seen.at_s - at_s) <= CLOCK_SLACK_S:
-            before, after = _OTHER_SIDE[ApiMoment(kind)]
+            before, after = _OTHER_SIDE[kind]
             if seen.state in (before if seen.at_s < at_s else after):
                 return True
     return False
@@ -223,11 +242,16 @@ def _is_contradicted(seen: Sighting, exact: Iterable[tuple[float, str]]) -> bool
 
 def _watched(facts: SliceFacts) -> Mapping[str, tuple[float, ...]]:
     """When a watcher saw it become READY, and when it saw that end."""
+    if not any(seen.is_watched for seen in facts.sightings):
+        return _UNWATCHED
     times: dict[str, list[float]] = {_UP: [], _DOWN: []}
     for seen in facts.sightings:
         if seen.is_watched:
             times[_UP if seen.state == NodeState.READY else _DOWN].append(seen.at_s)
     return {kind: tuple(sorted(found)) for kind, found in times.items()}
+
+
+_UNWATCHED: Mapping[str, tuple[float, ...]] = {_UP: (), _DOWN: ()}
 
 
 class _Walk:
@@ -313,6 +337,7 @@ def _label_times(facts: SliceFacts) -> Iterator[tuple[float, Mapping[str, str]]]
             yield at_s, dict(labels)
 
 
+_MOMENTS = frozenset(each.value for each in ApiMoment)
 _KNOWN_PROVISIONING = ("", Provisioning.UNKNOWN, Provisioning.ON_DEMAND)
 """From the least that may be known: what is flex-start looks like on demand in most answers."""
 
@@ -337,7 +362,9 @@ def _provision_key(name: str) -> tuple[int, str]:
 
 
 def _add_moment(facts: SliceFacts, line: Fact) -> None:
-    facts.moments.add((float(line["at_s"]), ApiMoment(line["moment"]).value))
+    moment = line["moment"]
+    if moment in _MOMENTS:
+        facts.moments.add((float(line["at_s"]), moment))
 
 
 def _add_sighting(facts: SliceFacts, line: Fact) -> None:

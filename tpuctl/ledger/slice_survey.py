@@ -14,6 +14,7 @@ from tpuctl.ledger.slice_facts import (
     SliceFacts,
     collect_facts,
     identity_fact,
+    is_deleted,
     labels_fact,
     moment_fact,
     sighting_fact,
@@ -63,7 +64,8 @@ def identity_of(node: Node) -> SliceIdentity:
 def new_facts(survey: SliceSurvey, known: Mapping[str, SliceFacts]) -> list[dict[str, Any]]:
     """The facts of a look that are not among those that are known, by node id."""
     told = [*_node_facts(survey, known), *_operation_identities(survey.operations)]
-    told += _operation_facts(survey.operations, _Incarnations(with_facts(known, told)))
+    if survey.operations:
+        told += _operation_facts(survey.operations, _Incarnations(with_facts(known, told)))
     told += _absence_facts(survey, with_facts(known, told))
     return list(lacking_facts(told, known))
 
@@ -218,7 +220,5 @@ def _absence_facts(
 
 
 def _is_over(facts: SliceFacts) -> bool:
-    if any(kind in (ApiMoment.DELETE, ApiMoment.FAIL) for _, kind in facts.moments):
-        return True
     last = max(facts.sightings, default=None)
-    return last is not None and last.state in ENDED_STATES
+    return is_deleted(facts) or (last is not None and last.state in ENDED_STATES)

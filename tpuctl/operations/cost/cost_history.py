@@ -13,8 +13,9 @@ from tpuctl.errors import DamagedStateError, TpuctlError
 from tpuctl.jobs.record import record_store
 from tpuctl.ledger.cloud_clock import clock_offset_s
 from tpuctl.ledger.observer import observer_id
-from tpuctl.ledger.slice_facts import SliceFacts, collect_facts, life_of
-from tpuctl.ledger.slice_notes import note_facts, read_facts
+from tpuctl.ledger.settled_lives import SliceLedger
+from tpuctl.ledger.slice_facts import life_of
+from tpuctl.ledger.slice_notes import note_facts, read_ledger
 from tpuctl.ledger.slice_survey import SliceSurvey, lacking_facts, new_facts, with_facts
 from tpuctl.models.job import JobRecord
 from tpuctl.models.money.slice_life import SliceLife
@@ -46,7 +47,7 @@ class CostHistory:
 class _Answers(NamedTuple):
     """What was read side by side."""
 
-    known: dict[str, SliceFacts]
+    ledger: SliceLedger
     nodes: list[Node] | None
     unreachable: list[str]
     operations: list[Operation]
@@ -63,21 +64,23 @@ def read_history(
     Raises the errors of the bucket. What the API does not answer is named in `missing`.
     """
     answers = _read_side_by_side(api, store, home, now)
-    now_s, known = now() + answers.offset_s, answers.known
+    now_s = now() + answers.offset_s
+    known, settled = answers.ledger.known, answers.ledger.settled
     told: list[dict[str, Any]] = []
     if answers.nodes is not None:
         survey = SliceSurvey(
             now_s, answers.nodes, answers.operations, unreachable=answers.unreachable
         )
         told = new_facts(survey, known)
-    told += _job_facts(answers.jobs, known, told)
+    told += _job_facts(answers.jobs, answers.ledger, told)
+    told = [fact for fact in told if fact["slice"] not in settled]
     if is_noted:
         with suppress(TpuctlError):  # what cannot be noted is still counted
             note_facts(store, home, told, now_s)
     every = with_facts(known, told)
     return CostHistory(
         now_s,
-        [life_of(facts, now_s) for _, facts in sorted(every.items())],
+        [*settled.values(), *(life_of(facts, now_s) for _, facts in sorted(every.items()))],
         {record.job_id: record for record in answers.jobs},
         uses_by_node(answers.jobs, now_s),
         answers.missing,
@@ -85,13 +88,15 @@ def read_history(
 
 
 def _job_facts(
-    jobs: Sequence[JobRecord], known: Mapping[str, SliceFacts], told: Sequence[dict[str, Any]]
+    jobs: Sequence[JobRecord], ledger: SliceLedger, told: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """What the records tell beyond what is known."""
-    seen = collect_facts(told)
-    nodes = KnownNodes({**known, **seen})
+    if not jobs:
+        return iter(())
+    present = [facts.identity for facts in with_facts(ledger.known, told).values()]
+    nodes = KnownNodes([*(life.identity for life in ledger.settled.values()), *present])
     facts = [fact for record in jobs for fact in facts_of_job(record, nodes)]
-    return lacking_facts(facts, known)
+    return lacking_facts(facts, ledger.known)
 
 
 def _read_side_by_side(api: TpuApi, store: Store, home: Path, now: Callable[[], float]) -> _Answers:
@@ -123,12 +128,12 @@ def _read_side_by_side(api: TpuApi, store: Store, home: Path, now: Callable[[], 
         missing.append(str(error))
 
     readers: list[Callable[[], Any]] = [
-        lambda: read_facts(store, home),
+        lambda: read_ledger(store, home),
         nodes,
         operations,
         lambda: record_store.load_all(store, unreadable),
         offset_s,
     ]
     found = parallel_map(lambda read: read(), readers, threads=len(readers))
-    known, (present, unreachable), listed, jobs, difference_s = found
-    return _Answers(known, present, unreachable, listed, jobs, difference_s, missing)
+    ledger, (present, unreachable), listed, jobs, difference_s = found
+    return _Answers(ledger, present, unreachable, listed, jobs, difference_s, missing)

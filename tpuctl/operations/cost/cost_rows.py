@@ -126,6 +126,15 @@ class _Groups:
         self._history = history
         self._group_by = group_by
         self.label = group_by.removeprefix(LABEL_PREFIX) if ":" in group_by else ""
+        names: dict[str, Callable[[CostPiece], str]] = {
+            "job": self.job_of,
+            "slice": _slice_name,
+            "owner": self._owner_of,
+            "zone": lambda piece: piece.life.identity.zone,
+            "day": lambda piece: day_of(piece.at_s),
+            "provisioning": lambda piece: piece.life.identity.provisioning,
+        }
+        self._name = names.get(group_by, _slice_name)
 
     @property
     def cuts(self) -> CutTimes | None:
@@ -138,18 +147,9 @@ class _Groups:
 
     def group_of(self, piece: CostPiece) -> str:
         """The name of the group."""
-        of = piece.life.identity
         if self.label:
             return piece.life.labels_at(piece.at_s).get(self.label, NOBODY)
-        names: dict[str, Callable[[], str]] = {
-            "job": lambda: self.job_of(piece),
-            "slice": lambda: f"{of.name} {of.zone}" if of.name else of.node_id,
-            "owner": lambda: self._owner_of(piece),
-            "zone": lambda: of.zone,
-            "day": lambda: day_of(piece.at_s),
-            "provisioning": lambda: of.provisioning,
-        }
-        return names[self._group_by]() or NOBODY
+        return self._name(piece) or NOBODY
 
     def job_of(self, piece: CostPiece) -> str:
         """The id of the job that a slice was made for, or that used it; else an empty text."""
@@ -169,6 +169,11 @@ class _Groups:
     def _use_cuts(self, life: SliceLife, begin_s: float, end_s: float) -> Iterator[float]:
         for use in self._history.uses.get(life.identity.node_id, ()):
             yield from (each for each in (use.begin_s, use.end_s) if begin_s < each < end_s)
+
+
+def _slice_name(piece: CostPiece) -> str:
+    of = piece.life.identity
+    return f"{of.name} {of.zone}" if of.name else of.node_id
 
 
 class _Forecasts:
@@ -211,20 +216,36 @@ def _row(
     forecast: float | None,
 ) -> CostRow:
     """The sums over the pieces of a group."""
+    seconds = unpriced_s = usd = least = most = 0.0
+    on_demand = None
+    is_priced = is_estimate = False
+    for piece in pieces:
+        took_s, price = piece.end_s - piece.begin_s, piece.usd_per_hour
+        seconds += took_s
+        is_estimate = is_estimate or piece.is_estimate
+        if piece.on_demand_usd_per_hour is not None:
+            on_demand = (on_demand or 0.0) + took_s * piece.on_demand_usd_per_hour
+        if price is None:
+            unpriced_s += took_s
+        else:
+            is_priced = True
+            usd += took_s * price
+            least += piece.least_s * price
+            most += piece.most_s * price
     lost, idle = _lost_and_idle(pieces, groups, times)
     ids = dict.fromkeys(piece.life.identity.node_id for piece in pieces)
     return CostRow(
         group,
-        sum(piece.seconds for piece in pieces) / SECONDS_AN_HOUR,
-        _sum(piece.usd() for piece in pieces),
-        _sum(piece.usd_on_demand for piece in pieces),
+        seconds / SECONDS_AN_HOUR,
+        usd / SECONDS_AN_HOUR if is_priced else None,
+        None if on_demand is None else on_demand / SECONDS_AN_HOUR,
         lost,
         idle,
         forecast,
-        _sum(piece.usd(piece.least_s) for piece in pieces),
-        _sum(piece.usd(piece.most_s) for piece in pieces),
-        is_estimate=any(piece.is_estimate for piece in pieces),
-        unpriced_hours=sum(p.seconds for p in pieces if p.usd_per_hour is None) / SECONDS_AN_HOUR,
+        least / SECONDS_AN_HOUR if is_priced else None,
+        most / SECONDS_AN_HOUR if is_priced else None,
+        is_estimate=is_estimate,
+        unpriced_hours=unpriced_s / SECONDS_AN_HOUR,
         slices=len(ids),
         node_ids=tuple(ids),
         zones=tuple(sorted({piece.life.identity.zone for piece in pieces})),
@@ -236,7 +257,7 @@ def _lost_and_idle(
 ) -> tuple[float | None, float | None]:
     """USD that preemptions lost, and USD of idle time; None where no job says so."""
     lost, idle = [], []
-    for piece in pieces:
+    for piece in pieces if times else ():
         of_job = times.get(groups.job_of(piece))
         if of_job is not None:
             found = of_job.within(piece.begin_s, piece.end_s)

@@ -5,10 +5,10 @@ A record has the moments at which a supervisor saw things come, by the superviso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tpuctl.ledger.slice_facts import ABSENT, Sighting, SliceFacts, identity_fact, sighting_fact
+from tpuctl.ledger.slice_facts import ABSENT, Sighting, identity_fact, sighting_fact
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord
 from tpuctl.models.money.slice_life import SliceIdentity
 from tpuctl.models.node import NodeState
@@ -31,12 +31,8 @@ class JobUse(NamedTuple):
 class KnownNodes:
     """The ids of the slices that are known by zone and name: a job's own names are used once."""
 
-    def __init__(self, known: Mapping[str, SliceFacts]) -> None:
-        self._ids = {
-            (facts.identity.zone, facts.identity.name): node_id
-            for node_id, facts in sorted(known.items())
-            if facts.identity.created_s is not None
-        }
+    def __init__(self, known: Iterable[SliceIdentity]) -> None:
+        self._ids = {(of.zone, of.name): of.node_id for of in known if of.created_s is not None}
 
     def id_of(self, zone: str, name: str) -> str:
         """The id of a node; one that nobody has seen goes by its zone and name."""

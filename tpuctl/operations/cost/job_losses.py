@@ -30,7 +30,9 @@ class JobTimes(NamedTuple):
 
     def within(self, begin_s: float, end_s: float) -> UnproductiveTime:
         """How much of a time each of them is."""
-        return UnproductiveTime(_shared_s(self.lost, begin_s, end_s), _shared_s(self.idle, begin_s, end_s))
+        return UnproductiveTime(
+            _shared_s(self.lost, begin_s, end_s), _shared_s(self.idle, begin_s, end_s)
+        )
 
 
 def times_of_jobs(jobs: Mapping[str, JobRecord], now_s: float) -> dict[str, JobTimes]:
