@@ -45,11 +45,8 @@ class LineCache:
     def keep(self, key: str, generation: int, text: str) -> None:
         """Keep the text of a generation, and forget those before."""
         path = self.directory / f"{_digest(key)}.{generation}"
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        keep_text(path, text)
         with suppress(OSError):
-            make_private(self.directory)
-            temporary.write_text(text, "utf-8")
-            temporary.replace(path)
             for other in self._kept(key):
                 if other != path:
                     other.unlink(missing_ok=True)
@@ -57,6 +54,15 @@ class LineCache:
     def _kept(self, key: str) -> Iterator[Path]:
         with suppress(OSError):
             yield from sorted(self.directory.glob(f"{_digest(key)}.*"), reverse=True)
+
+
+def keep_text(path: Path, text: str) -> None:
+    """Write a file that may be lost, for its owner alone; what cannot be written is not kept."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        make_private(path.parent)
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
 
 
 def _digest(key: str) -> str:

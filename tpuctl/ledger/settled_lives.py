@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tpuctl.durable_directories import make_private
+from tpuctl.ledger.line_cache import keep_text
 from tpuctl.ledger.slice_facts import (
     SliceFacts,
     collect_facts,
@@ -77,11 +75,7 @@ def keep_settled(directory: Path, digest: str, ledger: SliceLedger) -> None:
         "lives": [_row(life) for life in ledger.settled.values()],
         "lines": [line for facts in ledger.known.values() for line in facts_as_lines(facts)],
     }
-    temporary = directory / f".{FILE}.{os.getpid()}"
-    with suppress(OSError):
-        make_private(directory)
-        temporary.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
-        temporary.replace(directory / FILE)
+    keep_text(directory / FILE, json.dumps(document, separators=(",", ":")))
 
 
 def _row(life: SliceLife) -> list[Any]:

@@ -263,7 +263,9 @@ class Output:
 
             self.out.write(yaml.safe_dump(value, sort_keys=False))
         else:
-            self.out.write(json.dumps(value, indent=2) + "\n")
+            # Piece by piece: ten thousand rows are some megabytes.
+            self.out.writelines(json.JSONEncoder(indent=2).iterencode(value))
+            self.out.write("\n")
 
     def typed(self, text: str) -> str:
         """The text, with this command's --context added to every tpuctl command in it."""

@@ -85,7 +85,7 @@ def load_all(store: Store, on_unreadable: Callable[[DamagedStateError], None]) -
     records = []
     for entry in list(store.list(RECORDS)):
         try:
-            records.append(_load_listed(store, entry))
+            records.append(load_listed(store, entry))
         except NotFoundError:
             continue  # removed since it was listed
         except DamagedStateError as error:
@@ -143,7 +143,8 @@ def decode(data: bytes, job_id: str) -> JobRecord:
     return found
 
 
-def _load_listed(store: Store, entry: Entry) -> JobRecord:
+def load_listed(store: Store, entry: Entry) -> JobRecord:
+    """The record of a listed object; raises NotFoundError (removed since), DamagedStateError."""
     job_id = entry.key.removeprefix(RECORDS)
     try:
         data = store.get_range(entry.key, generation=entry.generation)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.errors import DamagedStateError, TpuctlError
-from tpuctl.jobs.record import record_store
 from tpuctl.ledger.cloud_clock import clock_offset_s
 from tpuctl.ledger.observer import observer_id
 from tpuctl.ledger.settled_lives import SliceLedger
@@ -21,7 +20,8 @@ from tpuctl.models.job import JobRecord
 from tpuctl.models.money.slice_life import SliceLife
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
-from tpuctl.operations.cost.job_facts import JobUse, KnownNodes, facts_of_job, uses_by_node
+from tpuctl.operations.cost.job_costs import JobCost, keep_jobs, read_jobs, uses_by_node
+from tpuctl.operations.cost.job_facts import JobUse, KnownNodes, facts_of_job
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.store import Store
 
@@ -37,7 +37,7 @@ class CostHistory:
 
     now_s: float
     lives: Sequence[SliceLife] = ()
-    jobs: Mapping[str, JobRecord] = field(default_factory=dict)
+    jobs: Mapping[str, JobCost] = field(default_factory=dict)
     uses: Mapping[str, Sequence[JobUse]] = field(default_factory=dict)
     """By node id, when jobs used slices that are not their own."""
     missing: Sequence[str] = ()
@@ -51,7 +51,7 @@ class _Answers(NamedTuple):
     nodes: list[Node] | None
     unreachable: list[str]
     operations: list[Operation]
-    jobs: list[JobRecord]
+    jobs: list[JobCost]
     offset_s: float
     missing: list[str]
 
@@ -72,17 +72,19 @@ def read_history(
             now_s, answers.nodes, answers.operations, unreachable=answers.unreachable
         )
         told = new_facts(survey, known)
-    told += _job_facts(answers.jobs, answers.ledger, told)
+    records = [each.record for each in answers.jobs if each.record is not None]
+    told += _job_facts(records, answers.ledger, told)
     told = [fact for fact in told if fact["slice"] not in settled]
     if is_noted:
         with suppress(TpuctlError):  # what cannot be noted is still counted
             note_facts(store, home, told, now_s)
+            keep_jobs(home, store.url, answers.jobs)
     every = with_facts(known, told)
     return CostHistory(
         now_s,
         [*settled.values(), *(life_of(facts, now_s) for _, facts in sorted(every.items()))],
-        {record.job_id: record for record in answers.jobs},
-        uses_by_node(answers.jobs, now_s),
+        {job.job_id: job for job in answers.jobs},
+        uses_by_node(answers.jobs),
         answers.missing,
     )
 
@@ -131,7 +133,7 @@ def _read_side_by_side(api: TpuApi, store: Store, home: Path, now: Callable[[], 
         lambda: read_ledger(store, home),
         nodes,
         operations,
-        lambda: record_store.load_all(store, unreadable),
+        lambda: read_jobs(store, home, now(), unreadable),
         offset_s,
     ]
     found = parallel_map(lambda read: read(), readers, threads=len(readers))

@@ -22,7 +22,7 @@ from tpuctl.models.money.price_book import SECONDS_AN_HOUR, PriceBook
 from tpuctl.models.money.slice_life import SliceLife
 from tpuctl.operations.cost.cost_history import CostHistory
 from tpuctl.operations.cost.forecast import seconds_left
-from tpuctl.operations.cost.job_losses import JobTimes, times_of_jobs
+from tpuctl.operations.cost.job_losses import JobTimes
 
 GROUPS = ("job", "slice", "owner", "zone", "day", "provisioning")
 LABEL_PREFIX = "label:"
@@ -84,7 +84,7 @@ def check_group(group_by: str) -> None:
 def cost_report(history: CostHistory, book: PriceBook, question: CostQuestion) -> CostReport:
     """The cost of all slices of a time, by the group that the question names."""
     groups = _Groups(history, question.group_by)
-    times = times_of_jobs(history.jobs, history.now_s)
+    times = {job_id: job.times for job_id, job in history.jobs.items() if job.times is not None}
     until_s = min(question.until_s, history.now_s)
     pieces: dict[str, list[CostPiece]] = defaultdict(list)
     for piece in cost_pieces(history.lives, book, question.since_s, until_s, groups.cuts):
@@ -196,7 +196,8 @@ class _Forecasts:
     def of(self, pieces: Iterable[CostPiece]) -> float | None:
         """What the running jobs of these pieces may still cost; 0 where none runs."""
         job_ids = {self._groups.job_of(piece) for piece in pieces if piece.life.is_running}
-        found = [self._of_job(self._history.jobs.get(job_id)) for job_id in job_ids]
+        jobs = (self._history.jobs.get(job_id) for job_id in job_ids)
+        found = [self._of_job(job.record if job else None) for job in jobs]
         known = [each for each in found if each is not None]
         return sum(known) if len(known) == len(found) else None
 

@@ -115,12 +115,3 @@ def _identity(  # noqa: PLR0913 (what a slice is)
         record.job_id,
         record.owner,
     )
-
-
-def uses_by_node(records: Iterable[JobRecord], now_s: float) -> dict[str, list[JobUse]]:
-    """When jobs used slices that are not their own, by node id, in the order of time."""
-    found: dict[str, list[JobUse]] = {}
-    for record in records:
-        for node_id, use in uses_of_job(record, now_s):
-            found.setdefault(node_id, []).append(use)
-    return {node_id: sorted(uses) for node_id, uses in found.items()}
