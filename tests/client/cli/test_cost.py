@@ -1,6 +1,7 @@
 """What slices have cost, by the API's own timestamps, whoever made and deleted them."""
 
 import json
+from datetime import datetime
 
 import pytest
 import requests
@@ -63,8 +64,18 @@ def test_slices_that_another_client_made_and_deleted_cost_what_the_api_says(
     # Nobody has looked while it was there: its operations tell all of it.
     (row,) = rows(tpuctl, "--group-by", "slice")["rows"]
     assert (row["group"], row["is_estimate"]) == ("n1 us-west4-a", False)
-    assert row["hours"] == pytest.approx(3.0, abs=0.01)
-    assert row["usd"] == pytest.approx(row["hours"] * 4.8, abs=1e-4)
+    told = {each["metadata"]["verb"]: each["metadata"] for each in
+            other_client("GET", "operations")["operations"]}  # fmt: skip
+    times = [
+        datetime.fromisoformat(told[verb][key]).timestamp()
+        for verb, key in (
+            *(("create", "endTime"), ("stop", "createTime")),
+            *(("start", "endTime"), ("delete", "createTime")),
+        )
+    ]
+    billed_s = times[1] - times[0] + times[3] - times[2]
+    assert billed_s == pytest.approx(3 * HOUR_S, abs=30)
+    assert row["usd"] == pytest.approx(billed_s / HOUR_S * 4.8, abs=1e-5)
     total = rows(tpuctl)["total"]
     assert (total["usd"], total["slices"]) == (row["usd"], 1)
 
@@ -142,3 +153,40 @@ def test_a_newer_table_of_prices_counts_in_lists_and_creates(cloud, at_home, tmp
     finally:
         for path in (cloud.home / "prices").iterdir():
             path.unlink()
+
+
+def test_a_request_of_another_client_is_paid_for_until_its_deletion(cloud, tpuctl, other_client):
+    wanted = {"tpu": {"nodeSpec": [{"nodeId": "q1-node", "node": node()}]}, "spot": {}}
+    wanted["tpu"]["nodeSpec"][0]["parent"] = (
+        f"projects/{cloud.line['project']}/locations/us-west4-a"
+    )
+    other_client("POST", "queuedResources?queuedResourceId=q1", wanted)
+    for _ in range(600):
+        if other_client("GET", "queuedResources/q1")["state"]["state"] == "ACTIVE":
+            break
+        cloud.control.advance(1.0)
+    first = rows(tpuctl, "--group-by", "provisioning")["rows"]
+    assert [(row["group"], row["is_estimate"]) for row in first] == [("spot", True)]
+    cloud.control.advance(2 * HOUR_S)
+    other_client("DELETE", "queuedResources/q1?force=true")
+    cloud.control.advance(HOUR_S)
+    (row,) = rows(tpuctl, "--group-by", "label:team")["rows"]
+    assert row["group"] == "vision"
+    # Nobody saw it become READY; its end is the API's own, though the deletion took a while.
+    assert 2.0 <= row["hours"] <= 2.05
+    assert row["usd_most"] - row["usd_least"] < 0.05 * row["usd"]
+
+
+def test_the_days_are_drawn(cloud, tpuctl, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-4", "-q").code == 0
+    cloud.control.advance(30 * HOUR_S)
+    plot = tmp_path / "cost.svg"
+    shown = tpuctl("cost", "--since", "3d", "--group-by", "zone", "--plot", str(plot))
+    assert shown.code == 0, shown.err
+    assert "USD a day by zone" in plot.read_text()
+    refused = tpuctl("cost", "--plot", "cost.pdf")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2,
+        "error: a plot is a .png or a .svg, not 'cost.pdf'",
+    )
