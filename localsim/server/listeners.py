@@ -39,6 +39,7 @@ from localsim.services.control import control
 from localsim.services.control.control import ControlActions
 from localsim.services.net import proxy, relay
 from localsim.services.net.acceptor import Acceptor
+from localsim.services.net.answer_date import dated
 from localsim.services.net.google_hosts import HTTPS_PORT, SERVICE_OF
 from localsim.services.net.grpc_front import GrpcFront
 from localsim.services.net.request_guard import guard
@@ -142,7 +143,10 @@ def _applications(
     holds = RequestHolds(orchestrator, parts.slices.is_up)
     watch = RequestWatch(log, holds, parts.slices.find_sender)
     return {
-        "tpu_rest": rest.application(orchestrator, (*guards, rest_authorization(callers))),
+        "tpu_rest": rest.application(
+            orchestrator,
+            (dated(orchestrator.clock.now), *guards, rest_authorization(callers)),
+        ),
         "storage": storage.application(parts.objects, storage_guards, faults, receiver, watch),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
         "control": control.application(build_controls(parts, watch), state.token(), own),

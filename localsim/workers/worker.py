@@ -106,6 +106,8 @@ class Worker:
         self.disk = disk
         self.host = host
         self.host_key = disk.host_key()
+        self.now = context.now
+        """The simulated time, in seconds since 1970."""
         self._spec = spec
         self._extra_environment = context.extra_environment
         self._access_token = context.access_token(

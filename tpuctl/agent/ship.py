@@ -43,6 +43,11 @@ PROBE = (
     "metrics.sampler", "metrics.probe",
 )  # fmt: skip
 """Prints what is measured."""
+SWITCH = (
+    "tools.holders", "tools.worker_requests", "tools.lifetime", "tools.worker_use",
+    "tools.lifetime_check", "tools.deadman_switch",
+)  # fmt: skip
+"""Deletes the slice that it runs on when nobody needs it; one file on a worker."""
 ARCHIVE = tuple(dict.fromkeys((*FETCHER, *RECEIVER)))
 """What `archive_main` imports."""
 EARLIEST = (1980, 1, 1, 0, 0, 0)
@@ -74,11 +79,17 @@ def command(modules: Sequence[str]) -> list[str]:
     Nothing is written on the worker. The program's arguments follow the command; text in them is
     UTF-8 there, whatever the locale.
     """
+    return ["python3", "-X", "utf8", "-c", program(modules)]
+
+
+@cache
+def program(modules: Sequence[str]) -> str:
+    """Modules of the agent as one program, which runs `main` of the last one."""
     texts = {
         name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): text
         for name, text in package_files(modules).items()
     }
-    return ["python3", "-X", "utf8", "-c", LOAD.format(texts=texts)]
+    return LOAD.format(texts=texts)
 
 
 def archive(manifest: Mapping[str, Any]) -> bytes:
@@ -96,7 +107,7 @@ def archive(manifest: Mapping[str, Any]) -> bytes:
 @cache
 def job_files(*, with_switch: bool) -> Mapping[str, str]:
     """The programs of a job's agent by their names on a worker; a switch ends the slice itself."""
-    switch = {"switch.py": source("tools.deadman_switch")} if with_switch else {}
+    switch = {"switch.py": program(SWITCH)} if with_switch else {}
     return {"agent.py": JOB_MAIN, **switch}
 
 

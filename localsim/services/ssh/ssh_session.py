@@ -95,6 +95,8 @@ async def _start(session: SshSession, worker: Worker, streams: _Streams) -> Prog
     environment = {
         key: value for key, value in asked.items() if key.startswith(_ACCEPTED_ENVIRONMENT)
     }
+    if ends := _ends(session):
+        environment["SSH_CONNECTION"] = ends
     if term := session.channel.get_terminal_type():
         environment["TERM"] = term
     user = session.channel.get_extra_info("username")
@@ -111,6 +113,13 @@ async def _start(session: SshSession, worker: Worker, streams: _Streams) -> Prog
         )
     finally:
         streams.close_theirs()
+
+
+def _ends(session: SshSession) -> str:
+    """Address and port of the client, then of the server, as sshd tells them to programs."""
+    ends = [session.channel.get_extra_info(name) for name in ("peername", "sockname")]
+    known = [end for end in ends if isinstance(end, tuple)]
+    return " ".join(f"{end[0]} {end[1]}" for end in known) if len(known) == len(ends) else ""
 
 
 def _sftp_command(worker: Worker, user: str) -> str:

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from localsim.service_ports import HTTP_LOG
+from localsim.services.net.answer_date import dated
 from localsim.services.net.request_guard import guard
 from localsim.services.worker import guest_attribute_routes
 from localsim.workers.metadata_tree import (
@@ -60,6 +61,7 @@ class MetadataServer:
 async def open_metadata(worker: Worker, listening: socket.socket) -> MetadataServer:
     """Serve a worker's metadata on a listening socket; it can write its guest attributes."""
     app = _application(worker, listening)
+    app.middlewares.insert(0, dated(worker.now))
     guest_attribute_routes.add_routes(app, worker)
     return await _serve(app, listening)
 

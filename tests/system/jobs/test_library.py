@@ -102,17 +102,17 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
     """The same zip, and the agent's files, though `tpuctl` itself is the one in the zip."""
     program = (
         "import base64\n"
-        "from tpuctl.jobs.slices import switch_setup\n"
+        "from tpuctl.models import switch_script\n"
         "from tpuctl.agent import ship\n"
         "from tpuctl.jobs.workers import library\n"
         "files = ship.job_files(with_switch=True)\n"
-        "print(json.dumps([sorted(files), len(switch_setup.switch_program()),"
+        "print(json.dumps([sorted(files), len(switch_script.switch_program()),"
         " base64.b64encode(library.build_archive()).decode()]))"
     )
-    from tpuctl.jobs.slices import switch_setup
     from tpuctl.jobs.workers import installation
+    from tpuctl.models import switch_script
 
     files, size, archive = imported(zipped, also=ROOT, program=program)
     assert files == sorted(ship.job_files(with_switch=True))
-    assert size == len(switch_setup.switch_program())
+    assert size == len(switch_script.switch_program())
     assert archive == installation.agent_archives()[library.ARCHIVE_NAME]

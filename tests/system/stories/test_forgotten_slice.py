@@ -15,6 +15,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices import switch_setup
+from tpuctl.models import switch_script
 from tpuctl.operations.jobs import supervise
 
 DEADLINE_S = 60.0
@@ -25,7 +26,8 @@ IMPATIENT = f"""
 import sys
 from tpuctl.cli.app import main
 from tpuctl.jobs.slices import switch_setup
-switch_setup.PATIENCE_S, switch_setup.INTERVAL_S = {PATIENCE_S}, {INTERVAL_S}
+from tpuctl.models import switch_script
+switch_setup.PATIENCE_S, switch_script.INTERVAL_S = {PATIENCE_S}, {INTERVAL_S}
 sys.exit(main(sys.argv[1:]))
 """
 UNTIL_GO = """
@@ -111,7 +113,7 @@ def test_a_slice_whose_supervisor_never_comes_back_ends_itself_when_the_job_has(
 
 def test_a_slice_that_may_not_delete_itself_is_told_of_with_its_price(tmp_path, monkeypatch):
     monkeypatch.setattr(switch_setup, "PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(switch_setup, "INTERVAL_S", INTERVAL_S)
+    monkeypatch.setattr(switch_script, "INTERVAL_S", INTERVAL_S)
     with simulator(tmp_path, "process", worker_roles=["roles/tpu.viewer"]) as cloud:
         tpuctl = Runner(cloud.home)
         submitted = tpuctl(

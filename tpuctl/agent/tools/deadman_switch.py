@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.client
 import json
 import os
 import subprocess
@@ -25,7 +24,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+from tpuctl.agent.tools import lifetime_check
+from tpuctl.agent.tools.worker_requests import authorization, delete_resource, metadata, request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,14 +39,13 @@ if TYPE_CHECKING:
 DONE = 10
 TRIES = 3
 RETRY_PAUSE_S = 1.0
-HTTP_TIMEOUT_S = 8.0
-METADATA_TIMEOUT_S = 2.0
 HOUR_S = 3600.0
 LOG_BYTES = 256 * 1024
 STATE_BYTES = 1000
-MAX_MESSAGE = 300
 STRANGE = (LookupError, TypeError, ValueError, AttributeError)
 """What is raised about a record that is not as tpuctl writes it."""
+PERSONAL = ("SSH_", "TPUCTL_JOB")
+"""Variables by which a process is known as somebody's: the watch is nobody's."""
 END_STATES = ("SUCCEEDED", "FAILED", "CANCELLED")
 NEW_STATE: Mapping[str, Any] = {
     "signs": None, "quiet_s": 0.0, "stage": None, "stage_s": 0.0, "checked_s": None, "done": False,
@@ -63,43 +64,6 @@ class ReadRefusedError(UnknownStateError):
 
 
 # ---------------------------------------------------------------------------- what is known
-
-
-def request(
-    method: str, base: str, path: str, headers: Mapping[str, str], timeout_s: float = HTTP_TIMEOUT_S
-) -> tuple[int, Mapping[str, str], bytes]:
-    """Send one request; return status, headers and body. Raises OSError for any failure."""
-    address = urlsplit(base)
-    secure = address.scheme == "https"
-    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=timeout_s)
-    try:
-        connection.request(method, address.path.rstrip("/") + path, headers=dict(headers))
-        with connection.getresponse() as reply:
-            return reply.status, reply.headers, reply.read()  # type: ignore[return-value]
-    except (http.client.HTTPException, ValueError) as error:
-        raise OSError(f"{address.hostname}: {error}") from error
-    finally:
-        connection.close()
-
-
-def metadata(path: str) -> str | None:
-    """Return a value of the metadata server, None without one."""
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    flavor = {"Metadata-Flavor": "Google"}
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        url = f"/computeMetadata/v1/{path}"
-        status, _, body = request("GET", f"http://{host}", url, flavor, METADATA_TIMEOUT_S)
-        return body.decode() if status == 200 else None
-    return None
-
-
-def authorization() -> dict[str, str]:
-    """Return the header with the worker's access token; empty when it has none."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        grant = json.loads(metadata("instance/service-accounts/default/token") or "")
-        return {"Authorization": f"Bearer {grant['access_token']}"}
-    return {}
 
 
 class ObjectReader:
@@ -333,20 +297,8 @@ def is_success(final: Mapping[str, Any]) -> bool:
 
 
 def delete(config: Mapping[str, Any], name: str, query: str = "") -> tuple[int, str, str]:
-    """The HTTP status, the RPC status and one line for people of a DeleteQueuedResource's answer.
-
-    The RPC status (`NOT_FOUND`) is empty where it is not Cloud TPU that answers. Raises OSError.
-    """
-    base = os.environ.get("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU") or config["tpu"]
-    parent = f"/v2/projects/{config['project']}/locations/{config['zone']}"
-    path = f"{parent}/queuedResources/{name}{query}"
-    status, _, body = request("DELETE", base, path, authorization())
-    try:
-        error = json.loads(body).get("error", {})
-        code, message = str(error.get("status", "")), str(error.get("message", ""))
-    except (ValueError, AttributeError):
-        code, message = "", ""
-    return status, code, " ".join(f"{status} {code} {message}".split())[:MAX_MESSAGE]
+    """The answer to the deletion of a queued resource, as `delete_resource` tells it."""
+    return delete_resource(config, f"queuedResources/{name}{query}")
 
 
 def proof(result: str, text: str) -> dict[str, str]:
@@ -393,7 +345,18 @@ def prove_reading(config: Mapping[str, Any]) -> dict[str, str]:
 
 def check(path: Path, now_s: float) -> int:
     """Check once, and delete when that is due; return DONE when no further check is needed."""
-    config, before = json.loads(path.read_text()), load(path)
+    config, is_first = json.loads(path.read_text()), True
+    if "lifetime" in config:
+        is_gone, is_first, line = lifetime_check.check_lifetime(config, path.parent, now_s)
+        append_log(path, line)
+        if is_gone:
+            return DONE
+    return check_job(config, path, now_s) if is_first and "record" in config else 0
+
+
+def check_job(config: Mapping[str, Any], path: Path, now_s: float) -> int:
+    """Check whether the job still needs the slice; return DONE when no further check is needed."""
+    before = load(path)
     if before["done"]:
         return DONE
     state = age_state(before, now_s, 2 * config["interval_s"])
@@ -470,14 +433,14 @@ def append_log(path: Path, line: str) -> None:
 def watch(path: Path) -> int:
     """Become a shell that checks and sleeps, of about a megabyte; one runs for a slice."""
     config = json.loads(path.read_text())
-    lock = Path(tempfile.gettempdir(), f"tpuctl-switch-{config['queued_resource']}.lock")
+    lock = Path(tempfile.gettempdir(), f"tpuctl-switch-{config['name']}.lock")
     try:
         lock_file(lock)
     except BlockingIOError:
         return 0
     except OSError:
         pass  # two that watch do no harm
-    program, every_s = str(Path(__file__).resolve()), str(config["interval_s"])
+    program, every_s = str(Path(sys.argv[0]).resolve()), str(config["interval_s"])
     argv = ["sh", "-c", LOOP, "tpuctl-switch", sys.executable, program, str(path), every_s]
     os.execv("/bin/sh", argv)
     return 1
@@ -493,7 +456,9 @@ def lock_file(lock: Path) -> None:
 
 
 def watch_at_boot(path: Path) -> int:
-    """Watch on worker 0, and where nobody says which worker this is."""
+    """Watch on worker 0, where nobody says which worker this is, and where each reports its use."""
+    if "lifetime" in json.loads(path.read_text()):
+        return watch(path)
     number = None
     for _ in range(TRIES):
         number = number or metadata("instance/attributes/agent-worker-number")
@@ -504,8 +469,9 @@ def watch_at_boot(path: Path) -> int:
 def arm(path: Path) -> int:
     """Start a watch in a session of its own, prove, and print the proof."""
     begin = '"$@" </dev/null >/dev/null 2>&1 &'
-    argv = ["sh", "-c", begin, "sh", sys.executable, str(Path(__file__).resolve()), "watch"]
-    subprocess.run([*argv, str(path)], start_new_session=True, check=False)
+    argv = ["sh", "-c", begin, "sh", sys.executable, str(Path(sys.argv[0]).resolve()), "watch"]
+    outside = {key: value for key, value in os.environ.items() if not key.startswith(PERSONAL)}
+    subprocess.run([*argv, str(path)], start_new_session=True, check=False, env=outside)
     config = json.loads(path.read_text())
     found = prove_permission(config)
     if found["result"] == "armed":
@@ -515,13 +481,13 @@ def arm(path: Path) -> int:
     return 0
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the verb, argv[0], on the configuration at argv[1]; return the exit code."""
-    verb, path = argv[0], Path(argv[1]).absolute()
+def main() -> int:
+    """Run the verb that is typed first on the configuration that follows; return the exit code."""
+    verb, path = sys.argv[1], Path(sys.argv[2]).absolute()
     if verb == "check":
         return check(path, time.monotonic())
     return {"boot": watch_at_boot, "arm": arm, "watch": watch}[verb](path)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli.shell.options import Row, Verb, completed_by, flag, option, rows_of
-from tpuctl.cli.shell.parsing import items, pairs
+from tpuctl.cli.shell.parsing import items, pairs, seconds
 from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.errors import UsageError, unreadable_error
-from tpuctl.models import option_rules
+from tpuctl.models import option_rules, slice_lifetime
 from tpuctl.models.node import Node, NodeSpec
 from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, defaults_text
 
@@ -76,6 +76,11 @@ class SliceFlags:
     shielded_secure_boot: bool = flag("Workers are Shielded VMs with secure boot.")
     description: str = option("What it is for.", metavar="TEXT", default="")
     autocheckpoint: bool = flag("Tell the program before maintenance, so that it can save.")
+    ttl: str | None = option("Delete it this long after its creation.", metavar="DURATION")
+    delete_when_idle: str | None = option(
+        "Delete it when no worker has been used for this long.", metavar="DURATION"
+    )
+    over_budget: bool = flag("Although it exceeds a limit of `context budget`.")
 
     @property
     def given(self) -> frozenset[str]:
@@ -155,7 +160,7 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
         "name": name,
         "zone": runtime.context.zone,
         "provisioning": option_rules.provisioning(flags.given),
-        "labels": pairs(flags.labels, "--labels"),
+        "labels": pairs(flags.labels, "--labels") | lifetime_labels(flags),
         "metadata": _metadata(flags),
         "scopes": items(flags.scopes),
         "tags": items(flags.tags),
@@ -169,6 +174,13 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
         topology=flags.topology,
         script=_read(flags.startup_script, "--startup-script"),
     )
+
+
+def lifetime_labels(flags: SliceFlags) -> dict[str, str]:
+    """The labels that limit how long the slice lives. Raises UsageError."""
+    typed = {"--ttl": flags.ttl, "--delete-when-idle": flags.delete_when_idle}
+    given = {option: seconds(text) for option, text in typed.items() if text}
+    return slice_lifetime.labels_of(given.get("--ttl"), given.get("--delete-when-idle"))
 
 
 def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:

@@ -8,8 +8,6 @@ themselves is proved by every own slice before its first step; the last proof is
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import resources
-from itertools import count
 
 from tpuctl import catalog
 from tpuctl.errors import DamagedStateError, NotFoundError, PreconditionError
@@ -19,39 +17,19 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.jobs.record.status_text import forgotten_price
-from tpuctl.models import startup_script
+from tpuctl.models import startup_script, switch_script
 from tpuctl.models.job import Attempt, JobRecord, ProofResult, SwitchProof, Teardown
 from tpuctl.store import Store
 
 KEY = "tpuctl/switch"
-SCHEMA = 1
+SCHEMA = switch_script.SCHEMA
 KEYS = "ssh-keys"
 PATIENCE_S = 15 * 60.0
 """How long nobody looks after the job before its slice may delete itself."""
-INTERVAL_S = 60.0
-"""Between two checks."""
-TPU_API = "https://tpu.googleapis.com"
-"""Unless the environment of the worker names another one."""
 REMEDY = (
     "grant the service account of its workers roles/tpu.admin, "
     "and roles/storage.objectUser on the bucket"
 )
-_SCRIPT = """\
-#!/bin/bash
-# tpuctl: deletes this slice when its job does not need it and nobody looks after the job.
-# What is there already stays: a disk may be full when the worker boots again.
-(
-dir="${{HOME:-/root}}/.tpuctl/switch/{name}"
-mkdir -p -m 700 "$dir" || exit
-test -s "$dir/switch.py" || cat >"$dir/switch.py" <<'{end}'
-{program}
-{end}
-test -s "$dir/switch.json" || cat >"$dir/switch.json" <<'{end}'
-{config}
-{end}
-python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
-)
-"""
 
 
 def switch_config(
@@ -61,12 +39,10 @@ def switch_config(
     name = attempt.queued_resource
     if not attempt.owned or name is None or record.spec.teardown == Teardown.NEVER:
         return None
+    labels = record.spec.resources.options.labels
     return {
-        "schema": SCHEMA,
-        "project": backends.project,
-        "zone": attempt.zone,
+        **switch_script.slice_config(backends.project, attempt.zone, name, labels),
         "queued_resource": name,
-        "tpu": TPU_API,
         "storage": backends.storage_endpoint,
         "bucket": backends.bucket,
         "record": f"{records.RECORDS}{record.job_id}",
@@ -78,13 +54,7 @@ def switch_config(
         "workers": attempt.worker_count or _workers(record, attempt),
         "teardown": str(record.spec.teardown),
         "patience_s": PATIENCE_S,
-        "interval_s": INTERVAL_S,
     }
-
-
-def switch_program() -> str:
-    """The text of switch.py."""
-    return resources.files("tpuctl.agent").joinpath("tools/deadman_switch.py").read_text("utf-8")
 
 
 def slice_metadata(backends: Backends, record: JobRecord, attempt: Attempt) -> dict[str, str]:
@@ -103,16 +73,11 @@ def slice_metadata(backends: Backends, record: JobRecord, attempt: Attempt) -> d
 
 def _switch_script(backends: Backends, record: JobRecord, attempt: Attempt) -> str:
     """The script that runs the switch from the slice's boot on; empty for a slice without one."""
+    name, labels = attempt.queued_resource or "", record.spec.resources.options.labels
     found = switch_config(backends, record, attempt)
-    if found is None:
-        return ""
-    text, told = switch_program(), json.dumps(found)
-    return _SCRIPT.format(
-        name=attempt.queued_resource,
-        end=next(end for end in map("END_{}".format, count()) if end not in text + told),
-        program=text.removesuffix("\n"),
-        config=told,
-    )
+    if found is None and attempt.owned and switch_script.has_lifetime(labels):
+        found = switch_script.slice_config(backends.project, attempt.zone, name, labels)
+    return switch_script.switch_script(name, found) if found else ""
 
 
 def save_proof(store: Store, proof: SwitchProof, now_s: float) -> None:

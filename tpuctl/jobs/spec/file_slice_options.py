@@ -11,7 +11,7 @@ from tpuctl.models import option_rules, slice_options, startup_script
 from tpuctl.models.node import BootDisk, DataDisk
 from tpuctl.models.slice_options import SliceOptions
 
-SWITCH_BYTES = 40 * 1024
+SWITCH_BYTES = 64 * 1024
 """How much of the startup script's metadata value the dead man's switch may take."""
 MOST_SCRIPT = startup_script.MOST_BYTES - SWITCH_BYTES
 ResolvePath = Callable[[str, str], Path]

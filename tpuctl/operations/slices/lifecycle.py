@@ -21,6 +21,7 @@ from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceState
 from tpuctl.models.quota_holders import QuotaDemand
+from tpuctl.models.switch_script import with_switch
 from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error
@@ -126,9 +127,8 @@ def create(api: TpuApi, spec: NodeSpec, access: Access, *, request_id: str) -> P
     PreemptedError where the one that was made already is lost.
     """
     spec = same_creation.label_node(spec)
-    metadata = with_key(dict(spec.metadata), access)
-    if metadata is not None:
-        spec = replace(spec, metadata=metadata)
+    own = dict(with_switch(spec.metadata, spec.labels, api.project, spec.zone, spec.name))
+    spec = replace(spec, metadata=with_key(own, access) or own)
     wanted = QuotaDemand(spec.accelerator_type, spec.zone, spec.provisioning)
     try:
         with name_holders(api, wanted):

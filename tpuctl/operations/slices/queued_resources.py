@@ -27,6 +27,7 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
 )
 from tpuctl.models.quota_holders import QuotaDemand
+from tpuctl.models.switch_script import with_switch
 from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error
@@ -73,9 +74,8 @@ def create(
     """
     spec = same_creation.label_request(spec)
     node = spec.node
-    metadata = with_key(dict(node.metadata), access)
-    if metadata is not None:
-        spec = replace(spec, node=replace(node, metadata=metadata))
+    own = dict(with_switch(node.metadata, node.labels, api.project, node.zone, spec.name))
+    spec = replace(spec, node=replace(node, metadata=with_key(own, access) or own))
     about = api.about_creation(QR, spec.name, node, spec.node_count or 1)
     wanted = QuotaDemand(node.accelerator_type, node.zone, node.provisioning)
     try:

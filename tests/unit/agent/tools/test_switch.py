@@ -20,6 +20,7 @@ from tpuctl.jobs.record import status_text
 from tpuctl.jobs.slices import switch_setup as switches
 from tpuctl.jobs.spec.file_slice_options import SWITCH_BYTES
 from tpuctl.jobs.workers import protocol
+from tpuctl.models import switch_script
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
@@ -697,7 +698,7 @@ def test_the_startup_script_leaves_the_switch_and_its_config_in_the_home_of_root
     for _ in range(2):  # at every boot
         subprocess.run(["bash", "-c", without], env=here, check=True)
     directory = home / ".tpuctl" / "switch" / SLICE
-    assert (directory / "switch.py").read_text() == switches.switch_program()
+    assert (directory / "switch.py").read_text() == switch_script.switch_program()
     assert json.loads((directory / "switch.json").read_text()) == switches.switch_config(
         outside, record, RUNNING
     )
