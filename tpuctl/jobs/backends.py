@@ -49,6 +49,7 @@ def build_backends(
         addresses=address_quota_reader(context),
         open_store=open_store,
         look=partial(_look, tpu),
+        nodes=tpu,
     )
 
 

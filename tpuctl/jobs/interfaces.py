@@ -94,6 +94,25 @@ class SliceApi(Protocol):
         """Delete a request and its node; raises NotFoundError."""
 
 
+class NodeApi(Protocol):
+    """The part of the Cloud TPU API that finds and deletes nodes, whoever made them."""
+
+    def read_nodes(self, zone: str = ...) -> tuple[list[Node], list[str]]:
+        """Every node of all zones, and the zones that did not answer."""
+
+    def get_node(self, zone: str, name: str) -> Node:
+        """One node; raises NotFoundError."""
+
+    def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
+        """What every worker, in order, has told under that path."""
+
+    def delete_node(self, zone: str, name: str) -> Operation:
+        """Delete a node; raises NotFoundError."""
+
+    def delete_queued_resource(self, zone: str, name: str, *, force: bool) -> Operation:
+        """Delete a request and its nodes; raises NotFoundError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backends:
     """The clients of one context."""
@@ -117,3 +136,5 @@ class Backends:
     """How to ask how many external addresses a region has left."""
     look: Look | None = None
     """How to look at all slices of the project; None: nobody notes what they cost."""
+    nodes: NodeApi | None = None
+    """What a supervisor deletes overdue slices by; None: it leaves them alone."""

@@ -137,6 +137,8 @@ class ListedNode:
     provisioning: str
     created_s: int
     queued_resource: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those that limit how long it lives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
     """The same zip, and the agent's files, though `tpuctl` itself is the one in the zip."""
     program = (
         "import base64\n"
-        "from tpuctl.models import switch_script\n"
+        "from tpuctl.models.limits import switch_script\n"
         "from tpuctl.agent import ship\n"
         "from tpuctl.jobs.workers import library\n"
         "files = ship.job_files(with_switch=True)\n"
@@ -110,7 +110,7 @@ def test_a_tpuctl_that_runs_on_a_worker_finds_what_it_ships_itself(zipped):
         " base64.b64encode(library.build_archive()).decode()]))"
     )
     from tpuctl.jobs.workers import installation
-    from tpuctl.models import switch_script
+    from tpuctl.models.limits import switch_script
 
     files, size, archive = imported(zipped, also=ROOT, program=program)
     assert files == sorted(ship.job_files(with_switch=True))

@@ -15,7 +15,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices import switch_setup
-from tpuctl.models import switch_script
+from tpuctl.models.limits import switch_script
 from tpuctl.operations.jobs import supervise
 
 DEADLINE_S = 60.0
@@ -26,7 +26,7 @@ IMPATIENT = f"""
 import sys
 from tpuctl.cli.app import main
 from tpuctl.jobs.slices import switch_setup
-from tpuctl.models import switch_script
+from tpuctl.models.limits import switch_script
 switch_setup.PATIENCE_S, switch_script.INTERVAL_S = {PATIENCE_S}, {INTERVAL_S}
 sys.exit(main(sys.argv[1:]))
 """

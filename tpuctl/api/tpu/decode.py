@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from tpuctl.api.tpu.messages import tpu, types_of
+from tpuctl.models.limits.slice_lifetime import LIFETIME_LABELS
 from tpuctl.models.node import (
     BootDisk,
     DataDisk,
@@ -26,6 +27,7 @@ _SYMPTOMS = {symptom.value: symptom.name for symptom in tpu.Symptom.SymptomType}
 _MODES = {mode.value: mode.name for mode in tpu.AttachedDisk.DiskMode}
 _QR_STATES = {state.value: state.name for state in tpu.QueuedResourceState.State}
 _SPOT, _RESERVED = Provisioning.SPOT, Provisioning.RESERVED  # a look-up in an enum is not free
+_NO_LABELS: Mapping[str, str] = {}
 _ON_DEMAND = Provisioning.ON_DEMAND
 _INITIATORS = {who.value: who.name for who in tpu.QueuedResourceState.StateInitiator}
 
@@ -45,7 +47,14 @@ def listed_nodes(messages: Any) -> Iterator[ListedNode]:
             _scheduling(message.scheduling_config),
             message.create_time.seconds,
             _last(owner) if owner else None,
+            _lifetime_labels(message.labels),
         )
+
+
+def _lifetime_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    if not labels:
+        return _NO_LABELS
+    return {name: labels[name] for name in LIFETIME_LABELS if name in labels}
 
 
 def node(message: Any) -> Node:

@@ -6,8 +6,18 @@ from functools import cache
 from typing import Any
 
 from tpuctl.cli.shell.output import Output
-from tpuctl.cli.shell.tables.listing import Listing
-from tpuctl.cli.shell.tables.values import Usd, attributes, moments, printable, usd_of, values_of
+from tpuctl.cli.shell.tables.listing import HEADINGS, Listing
+from tpuctl.cli.shell.tables.values import (
+    PointInTime,
+    Usd,
+    attributes,
+    moment_of,
+    moments,
+    printable,
+    usd_of,
+    values_of,
+)
+from tpuctl.models.limits.slice_lifetime import lifetime_of
 from tpuctl.models.node import FREE_STATES, ListedNode, Node
 from tpuctl.models.startup_script import ScriptOutcome
 from tpuctl.operations.slices import cost
@@ -18,6 +28,11 @@ def usd_per_hour(node: Node | ListedNode) -> Usd | None:
     if node.state in FREE_STATES:
         return Usd(0.0)
     return _usd(node.accelerator_type, node.zone, node.provisioning)
+
+
+def expires(node: Node | ListedNode) -> PointInTime | None:
+    """When the TTL of the node ends; None where it has none."""
+    return moment_of(lifetime_of(node.labels, node.created_s).expires_s)
 
 
 @cache
@@ -37,10 +52,16 @@ COLUMNS = {
     **attributes("provisioning"),
     **moments("created"),
     "usd_per_hour": usd_per_hour,
+    "expires": expires,
+    "delete_when_idle": lambda node: lifetime_of(node.labels, 0).delete_when_idle,
+}
+TABLE_COLUMNS = {
+    **{HEADINGS.get(key, key): key for key in COLUMNS if key != "delete_when_idle"},
 }
 NODES: Listing[Any] = Listing(
     COLUMNS,
-    least=("provisioning", "workers", "created", "zone", "type"),
+    TABLE_COLUMNS,
+    least=("provisioning", "expires", "workers", "created", "zone", "type"),
 )
 DETAILS = {
     **COLUMNS,

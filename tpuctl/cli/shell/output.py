@@ -182,7 +182,8 @@ class Output:
         return fit_columns(natural, window_width(), text=_TEXT, least=listing.least)
 
     def _age(self, epoch_s: float) -> str:
-        return age(self.now() - epoch_s)
+        passed_s = self.now() - epoch_s
+        return age(passed_s) if passed_s >= 0 else f"in {age(-passed_s)}"
 
     def _stream_json(self, batch: list[T], rows: Iterator[T], columns: Columns[T]) -> None:
         before = "[\n"

@@ -10,7 +10,8 @@ from tpuctl.cli.shell.options import Row, Verb, completed_by, flag, option, rows
 from tpuctl.cli.shell.parsing import items, pairs, seconds
 from tpuctl.cli.shell.tables.values import Usd
 from tpuctl.errors import UsageError, unreadable_error
-from tpuctl.models import option_rules, slice_lifetime
+from tpuctl.models import option_rules
+from tpuctl.models.limits import slice_lifetime
 from tpuctl.models.node import Node, NodeSpec
 from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, defaults_text
 

@@ -47,6 +47,8 @@ class Heartbeat:
     generation: int = 0
     renewed_s: float | None = None
     """When the last renewal that succeeded was begun."""
+    written_s: float = 0.0
+    """When the storage service wrote it last, by that service's clock."""
     lost: bool = False
     """Another supervisor has taken the jobs of this holder over."""
 
@@ -72,6 +74,11 @@ class Heartbeat:
         if not self.is_fresh():
             raise TransientError("nothing is done until the leases are renewed")
 
+    def service_now_s(self) -> float:
+        """The time by the storage service's clock, as of the last renewal and a little later."""
+        passed_s = 0.0 if self.renewed_s is None else self.elapsed() - self.renewed_s
+        return self.written_s + max(0.0, passed_s) if self.written_s else 0.0
+
     def leave(self) -> None:
         """Delete the heartbeat, so that others take the jobs over at once."""
         if self.generation:
@@ -81,7 +88,8 @@ class Heartbeat:
     def _put(self) -> None:
         data = json.dumps(dict(self.body)).encode()
         key = HEARTBEATS + self.holder
-        self.generation = self.store.put_if_generation(key, data, self.generation).generation
+        entry = self.store.put_if_generation(key, data, self.generation)
+        self.generation, self.written_s = entry.generation, entry.updated_s
 
     def _read_back(self) -> None:
         """Nobody else writes it: what is there is ours, its reply lost; or it was taken away."""

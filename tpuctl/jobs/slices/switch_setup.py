@@ -17,8 +17,9 @@ from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.decoding import MalformedError
 from tpuctl.jobs.record.status_text import forgotten_price
-from tpuctl.models import startup_script, switch_script
+from tpuctl.models import startup_script
 from tpuctl.models.job import Attempt, JobRecord, ProofResult, SwitchProof, Teardown
+from tpuctl.models.limits import slice_lifetime, switch_script
 from tpuctl.store import Store
 
 KEY = "tpuctl/switch"
@@ -75,7 +76,7 @@ def _switch_script(backends: Backends, record: JobRecord, attempt: Attempt) -> s
     """The script that runs the switch from the slice's boot on; empty for a slice without one."""
     name, labels = attempt.queued_resource or "", record.spec.resources.options.labels
     found = switch_config(backends, record, attempt)
-    if found is None and attempt.owned and switch_script.has_lifetime(labels):
+    if found is None and attempt.owned and slice_lifetime.has_lifetime(labels):
         found = switch_script.slice_config(backends.project, attempt.zone, name, labels)
     return switch_script.switch_script(name, found) if found else ""
 

@@ -19,6 +19,7 @@ from tpuctl.jobs.secrets import secret_handover
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor.cost_notes import note_costs
 from tpuctl.jobs.supervisor.job_pool import JobPool
+from tpuctl.jobs.supervisor.overdue_slices import OverdueSlices
 
 SCAN_S = 1.0
 IDLE_SCAN_S = 5.0
@@ -102,6 +103,7 @@ class Supervisor:
             self.heartbeat_sender.keep_beating(lambda: pool.is_holding, pool.abandon)
         )
         noting = [asyncio.create_task(self.cost_notes())] if self.cost_notes else []
+        tending = [beating, *noting, *self._lifetime_tasks()]
         idle_since = reached = self.clocks.monotonic()
         try:
             while True:
@@ -119,9 +121,17 @@ class Supervisor:
                     break
                 await self._pause()
         finally:
-            await self._leave([beating, *noting, *pool.tasks.values()])
+            await self._leave([*tending, *pool.tasks.values()])
         if pool.bug is not None:
             raise pool.bug
+
+    def _lifetime_tasks(self) -> list[asyncio.Task[None]]:
+        """The task that deletes overdue slices, where the context's nodes can be read."""
+        nodes, abandon = self.backends.nodes, self.job_pool.abandon
+        if nodes is None:
+            return []
+        overdue = OverdueSlices(nodes, self.heartbeat_sender, abandon, self.clocks, self.say)
+        return [asyncio.create_task(overdue.keep_deleting())]
 
     async def has_work(self) -> bool:
         """Whether a job in scope is not settled, whoever holds it."""

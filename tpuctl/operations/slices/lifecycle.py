@@ -17,11 +17,11 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.models import startup_script
+from tpuctl.models.limits.switch_script import with_switch
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceState
 from tpuctl.models.quota_holders import QuotaDemand
-from tpuctl.models.switch_script import with_switch
 from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error

@@ -19,6 +19,7 @@ from tpuctl.errors import (
     TransientError,
 )
 from tpuctl.models.node import Node
+from tpuctl.models.limits.switch_script import with_switch
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
@@ -27,7 +28,6 @@ from tpuctl.models.queued_resource import (
     QueuedResourceState,
 )
 from tpuctl.models.quota_holders import QuotaDemand
-from tpuctl.models.switch_script import with_switch
 from tpuctl.operations.slices import same_creation, wait
 from tpuctl.operations.slices.quota_advice import name_holders
 from tpuctl.operations.slices.specs import missing_error

@@ -20,7 +20,6 @@ from tpuctl.jobs.record import status_text
 from tpuctl.jobs.slices import switch_setup as switches
 from tpuctl.jobs.spec.file_slice_options import SWITCH_BYTES
 from tpuctl.jobs.workers import protocol
-from tpuctl.models import switch_script
 from tpuctl.models.job import (
     Attempt,
     AttemptState,
@@ -33,6 +32,7 @@ from tpuctl.models.job import (
     Teardown,
     Timeouts,
 )
+from tpuctl.models.limits import switch_script
 from tpuctl.models.search import Candidate
 from unit.agent.bucket_server import MISSING, BucketServer, Handler, serving
 

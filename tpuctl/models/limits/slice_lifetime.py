@@ -5,9 +5,11 @@ The rule itself is `tpuctl/agent/tools/lifetime.py`, which the slice applies to 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tpuctl.agent.tools import lifetime
-from tpuctl.errors import UsageError
+from tpuctl.errors import TpuctlError, UsageError
+from tpuctl.models.node import Node, NodeState
 
 SHORTEST_S = 1.0
 ATTRIBUTE = f"{lifetime.NAMESPACE}/{lifetime.ACTIVITY}"
@@ -32,6 +34,11 @@ def lifetime_of(labels: Mapping[str, str], created_s: float) -> SliceLifetime:
     return SliceLifetime(ttl, idle, lifetime.expires_s(labels, created_s))
 
 
+def has_lifetime(labels: Mapping[str, str]) -> bool:
+    """Whether the labels of a node limit how long it lives."""
+    return any(name in labels for name in LIFETIME_LABELS)
+
+
 def labels_of(ttl_s: float | None, idle_s: float | None) -> dict[str, str]:
     """The labels that limit the life of a slice to these durations. Raises UsageError."""
     given = {lifetime.TTL_LABEL: ttl_s, lifetime.IDLE_LABEL: idle_s}
@@ -42,6 +49,26 @@ def labels_of(ttl_s: float | None, idle_s: float | None) -> dict[str, str]:
                 f"{options[name]} must be at least a second", hint="write it as 30m, 4h or 2d"
             )
     return {name: lifetime.label_text(each) for name, each in given.items() if each is not None}
+
+
+class ReadsAttributes(Protocol):
+    """What tells the guest attributes of the workers of a node."""
+
+    def guest_attributes(self, zone: str, name: str, query_path: str) -> list[Mapping[str, str]]:
+        """What every worker, in order, has told under that path."""
+
+
+def activity_reports(api: ReadsAttributes, node: Node) -> Sequence[Mapping[str, str]]:
+    """What the workers of a node tell of their use, where its labels ask for that; else nothing.
+
+    Nothing either where it cannot be read: nobody knows then whether the node is idle.
+    """
+    if lifetime.IDLE_LABEL not in node.labels or node.state != NodeState.READY:
+        return ()
+    try:
+        return api.guest_attributes(node.zone, node.name, ATTRIBUTE)
+    except TpuctlError:
+        return ()
 
 
 def overdue_reason(

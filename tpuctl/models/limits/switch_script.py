@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from itertools import count
 
 from tpuctl.agent import ship
-from tpuctl.agent.tools import lifetime
 from tpuctl.models import startup_script
+from tpuctl.models.limits.slice_lifetime import has_lifetime
 
 SCHEMA = 1
 INTERVAL_S = 60.0
@@ -33,11 +33,6 @@ test -s "$dir/switch.json" || cat >"$dir/switch.json" <<'{end}'
 python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
 )
 """
-
-
-def has_lifetime(labels: Mapping[str, str]) -> bool:
-    """Whether the labels of a node limit how long it lives."""
-    return lifetime.TTL_LABEL in labels or lifetime.IDLE_LABEL in labels
 
 
 def switch_program() -> str:
