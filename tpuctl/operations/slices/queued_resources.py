@@ -18,8 +18,8 @@ from tpuctl.errors import (
     TpuctlError,
     TransientError,
 )
-from tpuctl.models.node import Node
 from tpuctl.models.limits.switch_script import with_switch
+from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation, Status
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
