@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -29,7 +29,9 @@ TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
 """Where gcloud looks for the Cloud TPU API."""
 SLICE_DEFAULTS = ("network", "subnetwork", "internal_ips", "service_account")
 """The settings of a context that are defaults for its slices; absent in the file when not set."""
-MAY_BE_ABSENT = (*SLICE_DEFAULTS, "price_factors")
+LIMITS = ("max_usd_per_hour", "max_usd_per_month")
+"""The settings of a context that are numbers."""
+MAY_BE_ABSENT = (*SLICE_DEFAULTS, *LIMITS, "price_factors")
 """The settings that the file does not have where they are not set."""
 RECORD_VARIABLE = "TPUCTL_RECORD"
 """In the environment of tpuctl: the cassette that its calls are added to."""
@@ -65,11 +67,19 @@ class Context:
     service_account: str | None = None
     price_factors: str | None = None
     """What is paid of list prices: `on-demand=0.45,spot=0.9`, or one number for all."""
+    max_usd_per_hour: float | None = None
+    """What all slices may cost together; None: without limit."""
+    max_usd_per_month: float | None = None
 
     @property
     def slice_defaults(self) -> dict[str, str | bool]:
         """What new slices have unless an option of that name, or a job file, says otherwise."""
         return {name: value for name in SLICE_DEFAULTS if (value := getattr(self, name))}
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether the slices may not cost any sum."""
+        return any(getattr(self, name) is not None for name in LIMITS)
 
     @property
     def worker_storage_endpoint(self) -> str:
@@ -92,6 +102,8 @@ class Config:
 
     current: str | None
     contexts: Mapping[str, Context]
+    local_limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The settings of LIMITS for local clouds, which have no context here, by their names."""
 
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -115,13 +127,17 @@ def load(directory: Path) -> Config:
         if int(document.get("schema", SCHEMA)) > SCHEMA:
             raise DamagedStateError(f"{path} was written by a newer tpuctl", hint="upgrade tpuctl")
         contexts = {name: _context(name, entry) for name, entry in document["contexts"].items()}
+        limits = {
+            name: {key: _amount(name, key, entry[key]) for key in LIMITS if key in entry}
+            for name, entry in (document.get("local_limits") or {}).items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         cause = f"it {error}" if isinstance(error, bounded_yaml.YamlError) else str(error)
         raise DamagedStateError(
             f"cannot read {path}: {cause.splitlines()[0]}",
             hint=f"repair it, or move it away: mv {path} {path}.bad",
         ) from error
-    return Config(document.get("current"), contexts)
+    return Config(document.get("current"), contexts, limits)
 
 
 def save(directory: Path, config: Config) -> None:
@@ -140,6 +156,8 @@ def save(directory: Path, config: Config) -> None:
             for name, context in sorted(config.contexts.items())
         },
     }
+    if limits := {name: dict(each) for name, each in config.local_limits.items() if each}:
+        document["local_limits"] = limits
     write_private(directory / "config.yaml", yaml.safe_dump(document, sort_keys=False).encode())
 
 
@@ -275,6 +293,17 @@ def _context(name: str, entry: Mapping[str, Any]) -> Context:
     settings: dict[str, Any] = {
         key: value if isinstance(value, bool) else str(value)
         for key, value in entry.items()
-        if value is not None
+        if value is not None and key not in LIMITS
     }
+    settings |= {key: _amount(name, key, entry[key]) for key in LIMITS if entry.get(key)}
     return Context(name=name, **settings)
+
+
+def _amount(context: str, key: str, value: object) -> float:
+    """A limit in USD. Raises UsageError."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
+        raise UsageError(
+            f"context {context!r}: {key} is {value!r}", hint="write a number of dollars, above 0"
+        )
+    return float(value)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, fields, replace
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import declare_keys
-from tpuctl.cli.shell.tables.values import entries
+from tpuctl.cli.shell.tables.values import Usd, attributes, entries, usd_of
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
 from tpuctl.operations.audit import preflight
@@ -19,6 +19,9 @@ from tpuctl.operations.completion import name_cache
 from tpuctl.operations.cost.price_tables import checked_factors
 from tpuctl.operations.local import contexts, local_cloud
 from tpuctl.operations.slices.specs import check_name
+
+if TYPE_CHECKING:
+    from tpuctl.models.limits.spending_limit import SpendingLimit
 
 app = Noun("Projects, zones and credentials to work with.")
 
@@ -48,6 +51,16 @@ CHECK_COLUMNS: dict[str, Any] = {
     "state": lambda each: "ok" if each.error is None else "FAILED",
     "error": lambda each: each.error and str(each.error),
     "fix": lambda each: each.fix if each.error else None,
+}
+"""Keys and order are public."""
+BUDGET_COLUMNS: dict[str, Any] = {
+    **attributes(context="limit.context"),
+    "max_usd_per_hour": lambda found: usd_of(found.limit.max_usd_per_hour),
+    "usd_per_hour": lambda found: found.spent and Usd(found.spent.usd_per_hour),
+    "usd_left_per_hour": lambda found: usd_of(found.usd_left_per_hour),
+    "max_usd_per_month": lambda found: usd_of(found.limit.max_usd_per_month),
+    "month_usd": lambda found: found.spent and Usd(found.spent.month_usd),
+    "month_forecast_usd": lambda found: usd_of(found.month_forecast_usd),
 }
 """Keys and order are public."""
 COLUMNS = {key: itemgetter(key) for key in ("name", "current", "project", "zone", "bucket")}
@@ -233,6 +246,47 @@ def edit(
     runtime.output.note(f"context {name!r} is changed: {', '.join(sorted(changes))}")
 
 
+@app.verb("budget")
+def budget(
+    runtime: Runtime,
+    name: OptionalName = None,
+    usd_per_hour: Annotated[
+        float | None, typer.Option(metavar="N", help="What all slices may cost in an hour.")
+    ] = None,
+    usd_per_month: Annotated[
+        float | None, typer.Option(metavar="N", help="What they may cost in a month (UTC).")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove both limits.")] = False,
+) -> None:
+    """Show or set what the slices of a context may cost.
+
+    A create that would exceed a limit is refused (exit 80), unless it has --over-budget; a job
+    waits. Without options it shows the limits, what runs now and the month so far.
+    """
+    from tpuctl.operations.slices import context_budget
+
+    runtime.shared.context = name or runtime.shared.context
+    known_name = runtime.known_context_name
+    changes = context_budget.checked_limits(usd_per_hour, usd_per_month, none=none)
+    if changes:
+        limit = context_budget.change_limits(runtime.home, known_name, changes)
+        runtime.output.note(f"context {known_name!r} may cost {_limit_text(limit)}")
+        return
+    found = context_budget.ContextBudget(context_budget.known_limits(runtime.config, known_name))
+    if not runtime.has_no_local_state():
+        found = context_budget.read_budget(found.limit, runtime.tpu, runtime.store, runtime.now())
+    runtime.output.item(found, BUDGET_COLUMNS)
+    if found.spent and found.spent.unpriced:
+        runtime.output.warn(f"{found.spent.unpriced} slices without a known price are not counted")
+
+
+def _limit_text(limit: "SpendingLimit") -> str:
+    """`20.00 USD an hour and 500.00 USD a month`."""
+    sums = ((limit.max_usd_per_hour, "an hour"), (limit.max_usd_per_month, "a month"))
+    texts = [f"at most {Usd(usd)} USD {unit}" for usd, unit in sums if usd is not None]
+    return " and ".join(texts) or "any sum"
+
+
 @app.verb("rename")
 def rename(
     runtime: Runtime,
@@ -281,7 +335,8 @@ def _with_context(known: Config, context: Context) -> Config:
 
 def _without_context(known: Config, name: str) -> Config:
     rest = {key: kept for key, kept in known.contexts.items() if key != name}
-    return Config(None if known.current == name else known.current, rest)
+    current = None if known.current == name else known.current
+    return replace(known, current=current, contexts=rest)
 
 
 def _refuse_known(known: Config, name: str) -> None:

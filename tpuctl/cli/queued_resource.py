@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import Noun, NoWait, Timeout, Yes, completed_by
+from tpuctl.cli.shell.options import Noun, NoWait, OverBudget, Timeout, Yes, completed_by
 from tpuctl.cli.shell.parsing import moment_s, seconds
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import PointInTime, Usd, attributes, moments
+from tpuctl.models.limits.slice_lifetime import lifetime_of
 from tpuctl.models.node import NodeSpec
 from tpuctl.models.queued_resource import (
     ENDED_STATES,
@@ -62,6 +63,8 @@ DETAILS = {
     **attributes("reservation"),
     **moments("valid_after", "valid_until"),
     **attributes("max_run_duration_s"),
+    "ttl": lambda request: lifetime_of(request.labels, 0).ttl,
+    "delete_when_idle": lambda request: lifetime_of(request.labels, 0).delete_when_idle,
 }
 
 
@@ -76,6 +79,8 @@ def create(runtime: Runtime, name: Name) -> None:
 
     spec = _request_spec(runtime, name)
     node, count = spec.node, spec.node_count or 1
+    own = (name, *spec.node_names)
+    slices.require_within_limit(runtime, node, f"queued resource {name!r}", count, own)
     warning = quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
     with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
@@ -137,7 +142,7 @@ def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
 
 
 @app.verb("reset")
-def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
+def reset(runtime: Runtime, name: Name, yes: Yes = False, over_budget: OverBudget = False) -> None:
     """Create the nodes of a request again.
 
     Use it after a preemption. The disks of the nodes are lost.
@@ -150,6 +155,10 @@ def reset(runtime: Runtime, name: Name, yes: Yes = False) -> None:
         f"queued resource {name!r}{_nodes(request.node_names)} in context {runtime.context.name!r}"
     )
     price = _when_active(request)
+    runtime.slice_flags.over_budget = over_budget
+    own = (name, *request.node_names)
+    about = f"queued resource {name!r}"
+    slices.require_within_limit(runtime, request, about, request.node_count, own)
     runtime.confirm(
         f"Create {what} again ({price or 'no known'} USD/h)? Its disks are lost.", yes=yes
     )

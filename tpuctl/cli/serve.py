@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.service.service_proxy import OpenedProxy, ProxyFiles, find_service, open_proxy
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import OverBudget, completed_by
 from tpuctl.cli.shell.parsing import seconds
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import EXIT_TIMEOUT_S, MetricsPort, run_until_signal
@@ -84,6 +84,7 @@ def serve(
             "answer goes to another one.",
         ),
     ] = False,
+    over_budget: OverBudget = False,
 ) -> None:
     """Send requests that come to one address to the replicas of a service, until Ctrl-C.
 
@@ -99,13 +100,14 @@ def serve(
         repeats_posts=repeat_posts,
     )
     files = ProxyFiles(token_file, tls_cert, tls_key)
-    proxy = open_proxy(runtime, partial(_find_or_create, runtime, name), listen, files, limits)
+    find = partial(_find_or_create, runtime, name, over_budget=over_budget)
+    proxy = open_proxy(runtime, find, listen, files, limits)
     runtime.on_interrupt.append(f"service {proxy.name!r} goes on; only this proxy of it has ended")
     running = proxy.running if metrics is None else _with_metrics(runtime, proxy, metrics)
     run_until_signal(runtime, running, stop_s=PROXY_DRAIN_S + EXIT_TIMEOUT_S)
 
 
-def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
+def _find_or_create(runtime: Runtime, name: str, *, over_budget: bool) -> ServiceRecord:
     """The service of that name, or the new one of a job file: a name has no dot and no slash.
 
     Raises NotFoundError, ConflictError for a job file whose service exists already.
@@ -117,7 +119,7 @@ def _find_or_create(runtime: Runtime, name: str) -> ServiceRecord:
     if "/" not in name and not name.endswith((".yaml", ".yml")):
         return find_service(runtime, name)
     runtime.refuse_other_project()
-    request = JobRequest(Path(name), None, runtime.shared.zone)
+    request = JobRequest(Path(name), None, runtime.shared.zone, over_budget=over_budget)
     return job_notices.result_of(runtime, submit.submit_file(runtime, request))
 
 

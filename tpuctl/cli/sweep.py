@@ -38,6 +38,8 @@ TABLE_COLUMNS = {
     "name": "name", "verdict": "verdict", "zone": "zone", "type": "accelerator_type",
     "state": "state", "age": "created", "usd/h": "usd_per_hour", "holds": "holds", "why": "why",
 }  # fmt: skip
+NOUNS = {Ownership.ORPHAN: "orphan", Ownership.OVERDUE: "overdue slice"}
+"""What people call what is deleted."""
 SLICES = Listing(COLUMNS, TABLE_COLUMNS, least=("type", "zone", "why", "age"))
 
 
@@ -48,7 +50,8 @@ def sweep(
         typer.Argument(metavar="[NAME]...", help="With --fix: delete these, kept ones too."),
     ] = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Delete the orphans, each read again just before.")
+        bool,
+        typer.Option("--fix", help="Delete what is orphan or overdue, read again before."),
     ] = False,
     all_owners: Annotated[
         bool, typer.Option("--all-owners", help="Other people's orphans are orphans too.")
@@ -60,6 +63,7 @@ def sweep(
     \b
         orphan        a job of this bucket made it, and its record says that the job has ended
         other-owner   the same, and somebody else submitted the job
+        overdue       its TTL is over, or nobody has used it for as long as its label allows
         in-use        a job that has not ended runs on it
         kept          its job has ended, and its teardown keeps it (teardown): deleted when named
         leaving       it is being deleted
@@ -76,8 +80,10 @@ def sweep(
     asker = sweeping.sweep_scope(
         runtime.store, runtime.home, runtime.context.name, all_owners=all_owners
     )
-    survey = sweeping.survey_project(runtime.tpu, runtime.store, asker, runtime.listing_zone)
-    orphans = survey.of("orphan")
+    survey = sweeping.survey_project(
+        runtime.tpu, runtime.store, asker, runtime.listing_zone, runtime.now()
+    )
+    orphans = survey.deletable([])
     nodes = [node for each in survey.found for node in each.holding.nodes]
     if fix:
         _fix(runtime, survey, survey.deletable(names or []), asker, yes=yes)
@@ -111,7 +117,7 @@ def _show(runtime: Runtime, survey: SweepReport, fixed: Sequence[SweepResult]) -
     else:
         if survey.found or not output.is_screen:
             output.items(survey.found, SLICES, title=f"slices of {runtime.context.name}")
-        if not survey.of("orphan") and not survey.unreachable:
+        if not survey.deletable([]) and not survey.unreachable:
             output.note("nothing is left behind: no orphans")
         if sums:
             listed = ", ".join(f"{verdict} {usd}" for verdict, usd in sums.items())
@@ -159,7 +165,7 @@ def _delete(runtime: Runtime, orphan: ClassifiedHolding, asker: SweepScope) -> S
     runtime.on_interrupt[:] = [f"the deletion of {name} may go on; look with: tpuctl sweep"]
     with show_spinner(runtime, f"deleting {name}"):
         fixed = sweeping.delete_orphan(
-            runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep)
+            runtime.tpu, runtime.store, orphan, asker, Patience(sleep=runtime.sleep), runtime.now()
         )
     notes = {
         sweeping.DELETED: f"deleted {name}",
@@ -177,7 +183,8 @@ def _slices_text(orphans: Sequence[ClassifiedHolding]) -> str:
     held = [each.holding.holds for each in orphans if each.holding.holds]
     holding = f" and hold quota for nothing ({', '.join(held)})" if held else ""
     is_one = len(orphans) == 1
-    noun = "orphan" if all(each.verdict == Ownership.ORPHAN for each in orphans) else "slice"
+    verdicts = {each.verdict for each in orphans}
+    noun = NOUNS.get(verdicts.pop(), "slice") if len(verdicts) == 1 else "slice"
     return (
         f"{len(orphans)} {noun}{'' if is_one else 's'} cost{'s' * is_one} {usd} USD/h"
         f"{holding.replace('hold ', 'holds ', 1) if is_one else holding}"

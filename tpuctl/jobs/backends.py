@@ -12,7 +12,14 @@ from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
 from tpuctl.errors import RefusedError
-from tpuctl.jobs.interfaces import Backends, OpenShell, OpenStore, PortDialer, WorkerShell
+from tpuctl.jobs.interfaces import (
+    Backends,
+    LimitCheck,
+    OpenShell,
+    OpenStore,
+    PortDialer,
+    WorkerShell,
+)
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.inference.service_record import ReplicaAddress
 from tpuctl.models.node import Node, Provisioning, Worker
@@ -31,6 +38,7 @@ def build_backends(
     tpu: TpuApi,
     access: Access | None,
     open_store: OpenStore,
+    check_limit: LimitCheck | None = None,
 ) -> Backends:
     """The clients of a context, as jobs need them; without `access` nobody logs in anywhere."""
     connections = _connections(tpu, access) if access else None
@@ -50,6 +58,7 @@ def build_backends(
         open_store=open_store,
         look=partial(_look, tpu),
         nodes=tpu,
+        check_limit=check_limit,
     )
 
 

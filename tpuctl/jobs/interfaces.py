@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from tpuctl.api.compute import AddressReader
 from tpuctl.jobs.remaining_quota import QuotaReader
@@ -94,6 +94,34 @@ class SliceApi(Protocol):
         """Delete a request and its node; raises NotFoundError."""
 
 
+class WantedSlices(NamedTuple):
+    """Slices that are about to be asked for."""
+
+    usd_per_hour: float | None
+    """Of all of them together; None: no price is known, and then no limit counts them."""
+    lasts_s: float | None = None
+    """For how long they are there at most; None: not known."""
+    most_usd: float | None = None
+    """What they cost at most; None: not known."""
+    own_names: frozenset[str] = frozenset()
+    """The names of what is replaced by them or is they: it is not counted."""
+
+
+class LimitAnswer(NamedTuple):
+    """Whether slices exceed what the context may cost."""
+
+    excess: str
+    """Which limit they exceed, with all numbers; empty: none."""
+    hint: str
+    """What to do about it."""
+    usd_left: float | None
+    """How many USD/h may be added without them; None: any number."""
+
+
+LimitCheck = Callable[[Sequence[WantedSlices]], list[LimitAnswer]]
+"""Each of some alternatives -> whether it exceeds a limit; raises TransientError and its kin."""
+
+
 class NodeApi(Protocol):
     """The part of the Cloud TPU API that finds and deletes nodes, whoever made them."""
 
@@ -138,3 +166,5 @@ class Backends:
     """How to look at all slices of the project; None: nobody notes what they cost."""
     nodes: NodeApi | None = None
     """What a supervisor deletes overdue slices by; None: it leaves them alone."""
+    check_limit: LimitCheck | None = None
+    """Whether slices exceed what the context may cost; None: it may cost anything."""

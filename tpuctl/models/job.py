@@ -393,6 +393,8 @@ class JobRecord:
     workdir_sha256: str | None = None
     workdir_key: str | None = None
     """The object with its working directory, where that is not the job's own."""
+    over_budget: bool = False
+    """No limit of the context holds for its slices: somebody insisted."""
     replica: ReplicaOf | None = None
     """The service that the job is a replica of."""
     fence: int = 0

@@ -58,6 +58,13 @@ class QueuedResourceSpec:
     max_run_duration_s: float | None = None
     """How long its nodes live; flex-start alone has it."""
 
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of its nodes."""
+        if self.node_count is None:
+            return (self.node.name,)
+        return tuple(f"{self.node.name}-{number}" for number in range(self.node_count))
+
 
 @dataclass(frozen=True, slots=True)
 class QueuedResource:

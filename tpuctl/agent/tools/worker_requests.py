@@ -86,7 +86,8 @@ def tpu_request(
 ) -> tuple[int, Mapping[str, str], bytes]:
     """Send a request about a resource in the slice's zone to Cloud TPU; raises OSError.
 
-    `config` has `project`, `zone` and `tpu`, the URL of the API unless the worker names another one.
+    `config` has `project`, `zone` and `tpu`: the API, unless the worker names
+    another one.
     """
     base = os.environ.get("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU") or config["tpu"]
     parent = f"/v2/projects/{config['project']}/locations/{config['zone']}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.job.submit import run_job, show_plan
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import OverBudget, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Columns, Usd, attributes
 from tpuctl.errors import UsageError
@@ -77,6 +77,7 @@ def predict(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done and cost; write nothing.")
     ] = False,
+    over_budget: OverBudget = False,
 ) -> None:
     """Predict files of a bucket on a slice of their own, each row exactly once.
 
@@ -95,7 +96,7 @@ def predict(
             accelerator_type, spot, name,
         ),
     )  # fmt: skip
-    request = JobRequest(NO_FILE, None, runtime.shared.zone, spec=spec)
+    request = JobRequest(NO_FILE, None, runtime.shared.zone, spec=spec, over_budget=over_budget)
     if dry_run:
         show_plan(runtime, request)
         return

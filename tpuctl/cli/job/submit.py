@@ -9,7 +9,7 @@ import typer
 
 from tpuctl.cli.job.details import show_jobs
 from tpuctl.cli.shell import job_notices
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import OverBudget, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.supervisor import run_until_signal
 from tpuctl.errors import UsageError
@@ -47,6 +47,7 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done and cost; write nothing.")
     ] = False,
+    over_budget: OverBudget = False,
 ) -> None:
     """Submit a job, or a service where the file has `serve`.
 
@@ -58,9 +59,10 @@ def submit(
             hint="follow from another terminal: tpuctl job logs -f NAME",
         )
     if dry_run:
-        show_plan(runtime, _request(runtime, file, node, include))
+        show_plan(runtime, _request(runtime, file, node, include, over_budget=over_budget))
         return
-    job = _submit(runtime, file, node, include, is_awaited=follow or foreground)
+    request = _request(runtime, file, node, include, over_budget=over_budget)
+    job = _submit(runtime, request, is_awaited=follow or foreground)
     if not isinstance(job, JobRecord):
         _show_service(runtime, job)
         return
@@ -73,12 +75,15 @@ def submit(
         show_jobs(runtime.output, [replace(job, why=STARTING_TEXT)])
 
 
-def run(runtime: Runtime, file: File, include: Include = None) -> None:
+def run(
+    runtime: Runtime, file: File, include: Include = None, over_budget: OverBudget = False
+) -> None:
     """Submit a job and follow it to its end.
 
     Its slice is deleted then, unless `teardown` in the file says otherwise.
     """
-    job = _submit(runtime, file, None, include, is_awaited=True)
+    request = _request(runtime, file, None, include, over_budget=over_budget)
+    job = _submit(runtime, request, is_awaited=True)
     assert isinstance(job, JobRecord)  # a service is refused
     _hand_over_and_follow(runtime, job)
 
@@ -108,16 +113,10 @@ def supervise_here(runtime: Runtime, job: JobRecord) -> None:
 
 
 def _submit(
-    runtime: Runtime,
-    file: Path,
-    node: str | None,
-    include: list[str] | None,
-    *,
-    is_awaited: bool,
+    runtime: Runtime, request: "JobRequest", *, is_awaited: bool
 ) -> JobRecord | ServiceRecord:
     from tpuctl.operations.services import submit as submission
 
-    request = _request(runtime, file, node, include)
     return job_notices.result_of(
         runtime, submission.submit_job_or_service(runtime, request, is_awaited=is_awaited)
     )
@@ -132,12 +131,18 @@ def _show_service(runtime: Runtime, record: ServiceRecord) -> None:
 
 
 def _request(
-    runtime: Runtime, file: Path, node: str | None, include: list[str] | None
+    runtime: Runtime,
+    file: Path,
+    node: str | None,
+    include: list[str] | None,
+    *,
+    over_budget: bool,
 ) -> "JobRequest":
     from tpuctl.operations.jobs.submit import JobRequest
 
     runtime.refuse_other_project()
-    return JobRequest(file, node, runtime.shared.zone, tuple(include or ()))
+    patterns = tuple(include or ())
+    return JobRequest(file, node, runtime.shared.zone, patterns, over_budget=over_budget)
 
 
 def show_plan(runtime: Runtime, request: "JobRequest") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.cli.shell import slice_options as slices
-from tpuctl.cli.shell.options import NodeName, Noun, NoWait, Timeout, Yes
+from tpuctl.cli.shell.options import NodeName, Noun, NoWait, OverBudget, Timeout, Yes
 from tpuctl.cli.shell.parsing import pairs
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
@@ -35,6 +35,7 @@ def create(
     from tpuctl.operations.slices.wait import Patience
 
     spec = slices.slice_spec(runtime, name)
+    slices.require_within_limit(runtime, spec, f"node {name!r}", own_names=(name,))
     quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
     with slices.note_possible_request(runtime, f"node {name!r}", look):
@@ -135,10 +136,13 @@ def delete(
 
 
 @app.verb("start")
-def start(runtime: Runtime, name: NodeName, no_wait: NoWait = False) -> None:
+def start(
+    runtime: Runtime, name: NodeName, no_wait: NoWait = False, over_budget: OverBudget = False
+) -> None:
     """Start a stopped node (of one worker)."""
     from tpuctl.operations.slices import lifecycle
 
+    runtime.slice_flags.over_budget = over_budget
     _start_or_stop(runtime, name, lifecycle.start, "starting", no_wait=no_wait)
 
 
@@ -161,8 +165,16 @@ def update(
     metadata: Annotated[
         str | None, typer.Option(metavar="K=V,K=V", help="Set metadata; `K=` removes it.")
     ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Delete it this long after its creation; '': never."),
+    ] = None,
+    delete_when_idle: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Delete it when idle for this long; '': never."),
+    ] = None,
 ) -> None:
-    """Change the description, labels or metadata of a READY node."""
+    """Change the description, labels, metadata or lifetime of a READY node."""
     from tpuctl.cli.node.details import NODES
     from tpuctl.operations.slices import lifecycle
     from tpuctl.operations.slices.flex_start import with_flex_start
@@ -172,8 +184,9 @@ def update(
     changes: dict[str, Any] = {}
     if description is not None:
         changes["description"] = description
-    if labels is not None:
-        changes["labels"] = lifecycle.merge_maps(node.labels, pairs(labels, "--labels"))
+    if (labels, ttl, delete_when_idle) != (None, None, None):
+        given = pairs(labels, "--labels") | slices.changed_lifetime(ttl, delete_when_idle)
+        changes["labels"] = lifecycle.merge_maps(node.labels, given)
         check_labels(changes["labels"])
     if metadata is not None:
         changes["metadata"] = lifecycle.merge_maps(node.metadata, pairs(metadata, "--metadata"))
@@ -208,6 +221,8 @@ def _start_or_stop(runtime: Runtime, name: str, turn: Any, doing: str, *, no_wai
     from tpuctl.operations.slices.wait import Patience
 
     node = lifecycle.find(runtime.tpu, runtime.context.zone, name)
+    if doing == "starting":
+        slices.require_within_limit(runtime, node, f"node {name!r}", own_names=(name,))
     done = turn(runtime.tpu, runtime.context.zone, name)
     if doing == "starting":
         slices.add_interrupt_note(runtime, node, end="stop")

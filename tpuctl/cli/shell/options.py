@@ -132,6 +132,9 @@ Timeout = Annotated[
     ),
 ]
 """In seconds, once it is parsed; an empty text is not a limit."""
+OverBudget = Annotated[
+    bool, typer.Option("--over-budget", help="Although it exceeds a limit of `context budget`.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Shard = Annotated[
     bool, typer.Option("--shard", help="Each worker gets its part: every n-th file by name.")

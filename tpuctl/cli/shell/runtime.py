@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tpuctl.cli.shell.output import Output
     from tpuctl.cli.shell.slice_options import RequestFlags
     from tpuctl.config import Config, Context, Setting
-    from tpuctl.jobs.interfaces import Backends
+    from tpuctl.jobs.interfaces import Backends, LimitCheck
     from tpuctl.models.money.price_book import PriceBook
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
@@ -191,7 +191,17 @@ class Runtime:
             tpu=self.tpu,
             access=self.access,
             open_store=self.store,
+            check_limit=self.check_limit,
         )
+
+    @cached_property
+    def check_limit(self) -> "LimitCheck | None":
+        """What tells whether slices exceed what the context may cost; None: it may cost all."""
+        if not self.context.has_limits:
+            return None
+        from tpuctl.operations.slices import spending_check
+
+        return spending_check.limit_check(self.context, lambda: self.tpu, self.store, self.now)
 
     @property
     def listing_zone(self) -> str:
@@ -285,7 +295,7 @@ class Runtime:
             line = local_cloud.up(self.home, name, local_cloud.SimulatorOptions())
             if note := local_cloud.unreadable_note(line):
                 self.output.note(note)
-        return local_cloud.context_of(line)
+        return replace(local_cloud.context_of(line), **self.config.local_limits.get(name, {}))
 
 
 def unknown_context_error(name: str, known: "Config") -> NotFoundError:

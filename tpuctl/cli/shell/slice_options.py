@@ -1,6 +1,6 @@
 """The options of everything that creates a slice, under gcloud's names: one table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +17,7 @@ from tpuctl.models.slice_options import applied_defaults, boot_disk, data_disk, 
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
+    from tpuctl.models.queued_resource import QueuedResource
 
 
 @dataclass
@@ -179,9 +180,14 @@ def slice_spec(runtime: "Runtime", name: str) -> NodeSpec:
 
 def lifetime_labels(flags: SliceFlags) -> dict[str, str]:
     """The labels that limit how long the slice lives. Raises UsageError."""
-    typed = {"--ttl": flags.ttl, "--delete-when-idle": flags.delete_when_idle}
-    given = {option: seconds(text) for option, text in typed.items() if text}
-    return slice_lifetime.labels_of(given.get("--ttl"), given.get("--delete-when-idle"))
+    return slice_lifetime.labels_of(seconds(flags.ttl), seconds(flags.delete_when_idle))
+
+
+def changed_lifetime(ttl: str | None, delete_when_idle: str | None) -> dict[str, str]:
+    """The same of what was typed for a node that is there: an empty text removes a label."""
+    typed = dict(zip(slice_lifetime.LIFETIME_LABELS, (ttl, delete_when_idle), strict=True))
+    labels = slice_lifetime.labels_of(seconds(ttl), seconds(delete_when_idle))
+    return labels | {name: "" for name, text in typed.items() if text == ""}
 
 
 def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
@@ -199,6 +205,29 @@ def print_price(runtime: "Runtime", spec: NodeSpec, count: int = 1) -> None:
         runtime.output.note(f"{what}: {usd} USD/h ({paid}list price of {price.as_of})")
     if text := defaults_text(_context_defaults(runtime)):
         runtime.output.note(text)
+
+
+def require_within_limit(
+    runtime: "Runtime",
+    spec: "NodeSpec | Node | QueuedResource",
+    what: str,
+    count: int = 1,
+    own_names: Sequence[str] = (),
+) -> None:
+    """Refuse `count` slices that exceed what the context may cost, unless --over-budget is given.
+
+    `own_names` are not counted as what runs. Raises RefusedError.
+    """
+    if runtime.check_limit is None:
+        return
+    from tpuctl.operations.slices import spending_check
+
+    wanted = spending_check.wanted_slices(spec, count, own_names)
+    warning = spending_check.require_within_limit(
+        runtime.check_limit, wanted, what, over_budget=runtime.slice_flags.over_budget
+    )
+    if warning:
+        runtime.output.warn(warning)
 
 
 @contextmanager

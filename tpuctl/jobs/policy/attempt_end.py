@@ -94,7 +94,8 @@ def end_of_working(record: JobRecord, attempt: Attempt, seen: JobObservation) ->
         return well
     if attempt.state == AttemptState.RUNNING and not _is_heard(seen):
         return None  # it may have ended well long ago, while nobody looked after it
-    if why := budget.stop_reason(record, seen.now_s):
+    ttl = budget.ttl_reason(record, seen.created_s, seen.now_s)
+    if why := budget.stop_reason(record, seen.now_s) or ttl:
         return AttemptEnd(AttemptOutcome.TIMEOUT, why)
     return _hang(record, attempt) or _timeout(record, attempt, seen)
 

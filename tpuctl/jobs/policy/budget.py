@@ -2,8 +2,11 @@
 
 from tpuctl.jobs.record.status_text import format_duration
 from tpuctl.models.job import JobRecord
+from tpuctl.models.limits.slice_lifetime import TTL_LABEL, duration_of
 
 HOUR_S = 3600.0
+SAVE_S = 120.0
+"""How long before its slice is deleted a program is told to end, at most."""
 
 
 def used_hours(record: JobRecord, now_s: float) -> float:
@@ -28,3 +31,26 @@ def stop_reason(record: JobRecord, now_s: float) -> str | None:
         time = format_duration(hours * HOUR_S)
         return f"budget: {budget.usd:g} USD are used up ({time} at {price:.2f} USD/h)"
     return None
+
+
+def ttl_reason(record: JobRecord, created_s: float | None, now_s: float) -> str | None:
+    """Why the job must stop: its slice is deleted soon, by its TTL; None while it is not.
+
+    `created_s` is when the API created the slice. The program gets a while for a last checkpoint.
+    """
+    labels = record.spec.resources.options.labels
+    ttl_s = duration_of(labels)
+    if ttl_s is None or created_s is None:
+        return None
+    if now_s < created_s + ttl_s - min(SAVE_S, ttl_s / 10):
+        return None
+    return f"ttl: the {labels[TTL_LABEL]} of its slice are over"
+
+
+def remaining_usd(record: JobRecord, now_s: float) -> float | None:
+    """What the slices of a job may cost from now on by its budget; None without a limit."""
+    price, hours = record.usd_per_hour, used_hours(record, now_s)
+    left = [] if record.spec.budget.hours is None else [record.spec.budget.hours - hours]
+    if record.spec.budget.usd is not None and price:
+        left.append(record.spec.budget.usd / price - hours)
+    return max(0.0, min(left)) * price if left and price is not None else None

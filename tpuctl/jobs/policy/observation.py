@@ -43,6 +43,10 @@ class ZoneHealth:
     """Whether the region has external addresses for what the job wants; None: not known."""
     addresses: str = ""
     """`0 of 8 external addresses left`."""
+    over_limit: str = ""
+    """Which limit of the context the job's slices would exceed there; empty: none is known."""
+    usd_left: float | None = None
+    """How many USD/h may be added in the context; None: any number, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class JobObservation:
     node_ids: tuple[int, ...] = ()
     worker_count: int = 0
     """The number of workers of all nodes together."""
+    created_s: float | None = None
+    """When the API created the first of the newest attempt's nodes."""
     failed_workers: frozenset[int] = frozenset()
     """Those that the service says do not answer, by the health and symptoms of their nodes."""
     queued_resource: str | None = None

@@ -111,6 +111,7 @@ def _advance_waiting(record: JobRecord, attempt: Attempt, seen: JobObservation) 
         attempt = search.note_states(search.choose_slice(record, attempt, seen), seen)
     if attempt.queued_resource != before:  # what was seen are the nodes of another request
         seen = replace(seen, node=None, node_checked_s=0.0, node_ids=(), worker_count=0)
+        seen = replace(seen, created_s=None)
     record = replace_attempt(record, attempt)
     if found := attempt_end.end_of_waiting(record, attempt, seen):
         return _finish(record, attempt, found, seen)

@@ -77,7 +77,8 @@ def choose_places(record: JobRecord, health: Health, now_s: float) -> ZoneChoice
         )
         for place in open_places
     }
-    fitting = fitting_places(record, [p for p in open_places if due[p.key] <= now_s], held)
+    due_places = [place for place in open_places if due[place.key] <= now_s]
+    fitting = fitting_places(record, due_places, held, _usd_left(health))
     if fitting or held:
         return ZoneChoice(fitting)
     soonest = min(open_places, key=lambda place: due[place.key])
@@ -90,11 +91,12 @@ def choose_places(record: JobRecord, health: Health, now_s: float) -> ZoneChoice
 def _against_quota(record: JobRecord, health: Health, now_s: float) -> ZoneChoice:
     """What is known of quota may be wrong: the API is asked though none seems to be left.
 
-    What is known of addresses is exact: nothing is asked for until others have given some back.
+    What is known of addresses and of the context's limits is exact: nothing is asked for before
+    others have given some back.
     """
     last_s = record.attempt.ended_s if record.attempt else None
     anyway_s = max(record.wanted_since_s or now_s, last_s or 0.0) + MAX_RETRY_S
-    ranked = [place for place in ranked_places(record, health) if _has_addresses(health, place)]
+    ranked = [place for place in ranked_places(record, health) if _may_be_asked(health, place)]
     if ranked and now_s >= anyway_s:
         return ZoneChoice(tuple(ranked[:1]))
     left = "; ".join(dict.fromkeys(_quota_texts(record, health)))
@@ -108,6 +110,8 @@ def _quota_texts(record: JobRecord, health: Health) -> Iterator[str]:
         if known.has_quota is False:
             yield f"quota of {place_text(record, place)}: {known.quota}"
         yield from _address_text(health, place)
+        if known.over_limit:
+            yield f"{place_text(record, place)}: {known.over_limit}"
 
 
 def missing_addresses(record: JobRecord, health: Health) -> list[str]:
@@ -119,6 +123,18 @@ def missing_addresses(record: JobRecord, health: Health) -> list[str]:
 def _address_text(health: Health, place: Place) -> Iterator[str]:
     if not _has_addresses(health, place):
         yield f"{region_of(place.zone)}: {health[place.key].addresses}"
+
+
+def _may_be_asked(health: Health, place: Place) -> bool:
+    """Whether there are addresses for the slices, and the context may cost them."""
+    known = health.get(place.key, UNKNOWN_HEALTH)
+    return _has_addresses(health, place) and not known.over_limit
+
+
+def _usd_left(health: Health) -> float:
+    """How many USD/h may be added in the context, when that was last asked."""
+    known = [each.usd_left for each in health.values() if each.usd_left is not None]
+    return min(known, default=math.inf)
 
 
 def _has_addresses(health: Health, place: Place) -> bool:
@@ -185,13 +201,20 @@ def _preferences(record: JobRecord) -> dict[PlaceKey, tuple[float, int]]:
 
 
 def fitting_places(
-    record: JobRecord, wanted: Iterable[Place], held: Sequence[PlaceKey]
+    record: JobRecord,
+    wanted: Iterable[Place],
+    held: Sequence[PlaceKey],
+    usd_left: float = math.inf,
 ) -> tuple[Place, ...]:
-    """The first of the places that may be asked beside the held ones, by number and by price."""
+    """The first of the places that may be asked beside the held ones, by number and by price.
+
+    `usd_left` is what the context may cost beside what it does already, in USD/h.
+    """
     search, prices = record.spec.search, {place.key: place for place in places_of(record)}
     room = search.at_once - len(held)
     left = math.inf if search.max_usd_per_hour is None else search.max_usd_per_hour
     left -= sum(prices[key].usd_per_hour or 0.0 for key in held if key in prices)
+    left = min(left, usd_left)
     found: list[Place] = []
     for place in wanted:
         usd = place.usd_per_hour or 0.0
@@ -259,7 +282,7 @@ def _open_requests(record: JobRecord) -> list[PlaceKey]:
 
 def _open_places(record: JobRecord, health: Health) -> list[Place]:
     """The places that may have quota left, the one to ask first at the front."""
-    places = [p for p in ranked_places(record, health) if _has_addresses(health, p)]
+    places = [p for p in ranked_places(record, health) if _may_be_asked(health, p)]
     return [p for p in places if health.get(p.key, UNKNOWN_HEALTH).has_quota is not False]
 
 

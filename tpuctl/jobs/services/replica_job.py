@@ -43,6 +43,7 @@ def submit_replica(
         host_id=record.host_id,
         provides=frozenset(filter(None, (spec.requires,))),
         regions=frozenset(revision.regions),
+        over_budget=revision.over_budget,
     )
     drafted = job_submission.draft_record(spec, backends, submitter, now_s=now_s)
     job = replace(

@@ -38,6 +38,7 @@ def draft_revision(
         created_s=now_s,
         regions=tuple(sorted(submitter.regions)),
         usd_per_hour=job.usd_per_hour,
+        over_budget=submitter.over_budget,
     )
     on_demand = job_submission.draft_record(
         replica_job.replica_spec(revision, on_demand=True),

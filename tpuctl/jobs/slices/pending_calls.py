@@ -34,6 +34,10 @@ class PendingCalls:
         self.asked[what] = now
         return True
 
+    def postpone(self, what: str, seconds: float) -> None:
+        """Let a call of that name be due no sooner than in so many seconds."""
+        self.asked[what] = self.monotonic() + seconds - REPEAT_AFTER_S
+
     async def answer(self, what: str, ask: Callable[[], T]) -> T:
         """The result of `ask`, run in a thread; a late call is not made a second time.
 

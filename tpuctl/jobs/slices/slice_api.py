@@ -155,6 +155,7 @@ def observe_slices(tpu: SliceApi, record: JobRecord, now: Callable[[], float]) -
         node_checked_s=looked_s if state else 0.0,
         node_ids=tuple(node.node_id for node in nodes),
         worker_count=sum(node.worker_count for node in nodes),
+        created_s=min((node.created_s for node in nodes), default=None),
         failed_workers=frozenset(_failed_workers(nodes)),
         queued_resource=nodes[0].queued_resource if nodes else None,
         refusals=tuple(eyes.refusals.values()),

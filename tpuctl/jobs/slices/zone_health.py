@@ -20,6 +20,7 @@ from tpuctl.jobs.policy.actions import RecordStockout
 from tpuctl.jobs.policy.observation import ZoneHealth
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.record.decoding import MalformedError
+from tpuctl.jobs.slices import context_limits
 from tpuctl.models.job import AttemptState, JobRecord
 from tpuctl.models.node import Provisioning
 from tpuctl.models.quota_holders import region_of
@@ -57,11 +58,15 @@ def read(backends: Backends, record: JobRecord, now_s: float) -> zones.Health:
         with suppress(TpuctlError):
             found[key], _ = _load_zone(backends.store, _key(record, *key), now_s)
     for kind in dict.fromkeys(kind for _, kind in found) if backends.quota else ():
-        places = [zone for zone, other in found if other == kind]
-        for zone, (is_enough, text) in _quota(backends, record, kind, places).items():
+        near = [zone for zone, other in found if other == kind]
+        for zone, (is_enough, text) in _quota(backends, record, kind, near).items():
             found[zone, kind] = replace(found[zone, kind], has_quota=is_enough, quota=text)
     for key, (is_enough, text) in _addresses(backends, record, found).items():
         found[key] = replace(found[key], has_addresses=is_enough, addresses=text)
+    with suppress(TpuctlError):  # it is asked again before a request is made
+        places = zones.places_of(record)
+        for key, limit in context_limits.limits_of_places(backends, record, places).items():
+            found[key] = replace(found[key], over_limit=limit.over_limit, usd_left=limit.usd_left)
     return found
 
 

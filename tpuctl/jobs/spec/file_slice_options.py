@@ -8,6 +8,7 @@ from typing import Any
 from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.jobs.spec.job_file_schema import Document
 from tpuctl.models import option_rules, slice_options, startup_script
+from tpuctl.models.limits import slice_lifetime
 from tpuctl.models.node import BootDisk, DataDisk
 from tpuctl.models.slice_options import SliceOptions
 
@@ -29,7 +30,7 @@ def read_slice_options(document: Document, resolve: ResolvePath) -> SliceOptions
         if f"resources.{each.name}" in document.values
     }
     parsed: dict[str, Any] = {
-        "labels": document.below("resources.labels"),
+        "labels": {**document.below("resources.labels"), **_lifetime_labels(document)},
         "metadata": document.below("resources.metadata"),
         "scopes": slice_options.full_scopes(document.get("resources.scopes", ())),
         "tags": tuple(document.get("resources.tags", ())),
@@ -70,6 +71,12 @@ def _check(document: Document, options: SliceOptions) -> None:
             f"{document.place('resources.description')} has {len(options.description)} characters",
             hint=f"{slice_options.MOST_DESCRIPTION} are allowed",
         )
+
+
+def _lifetime_labels(document: Document) -> dict[str, str]:
+    """The labels that limit how long a slice lives. Raises UsageError."""
+    ttl_s, idle_s = (document.get(f"resources.{name}") for name in ("ttl", "delete_when_idle"))
+    return slice_lifetime.labels_of(ttl_s, idle_s)
 
 
 def _key_of(name: str) -> str:

@@ -41,6 +41,8 @@ class Submitter:
     """The regions of the context's bucket, as far as anybody may tell."""
     include: tuple[str, ...] = ()
     """Patterns of files of the workdir that are insisted on."""
+    over_budget: bool = False
+    """No limit of the context holds for its slices: somebody insists."""
     say: Callable[[str], None] = lambda _line: None
     """Told of what the author may not expect: files of the workdir that stay behind, addresses."""
 
@@ -132,6 +134,7 @@ def draft_record(
         node=node.name if node else None,
         usd_per_hour=place.usd_per_hour,
         host_id=submitter.host_id,
+        over_budget=submitter.over_budget,
     )
 
 

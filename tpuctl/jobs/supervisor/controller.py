@@ -12,7 +12,7 @@ from tpuctl.jobs.policy.actions import Action, RecordStockout
 from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
 from tpuctl.jobs.policy.reconcile import ReconcileStep, reconcile
 from tpuctl.jobs.secrets.job_secrets import SecretCache
-from tpuctl.jobs.slices import final_state, slice_api, zone_health
+from tpuctl.jobs.slices import context_limits, final_state, slice_api, zone_health
 from tpuctl.jobs.slices import switch_setup as switch
 from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
 from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
@@ -161,7 +161,8 @@ class JobController:
         number = attempt.number if attempt else 0
         if not seen.is_of(attempt):  # the nodes of an earlier attempt, or of a request that lost
             seen = replace(seen, node=None, node_checked_s=0.0, queued_resource=None)
-            seen = replace(seen, node_ids=(), worker_count=0, failed_workers=frozenset())
+            seen = replace(seen, node_ids=(), worker_count=0, created_s=None)
+            seen = replace(seen, failed_workers=frozenset())
         reports = gang.reports() if gang and gang.attempt == number else ()
         return replace(
             seen,
@@ -252,11 +253,7 @@ class JobController:
             case actions.StopWorkers() as stop if self.gang is not None:
                 await self.gang.stop(fence, dump=stop.dump)
             case actions.RequestSlice(attempt) if calls.is_due(f"request {attempt.node}"):
-                request = partial(slice_api.request_slice, self.backends, self.record, attempt)
-                self.refusals.pop(attempt.node, None)
-                if refusal := await calls.answer(f"request {attempt.node}", request):
-                    self.refusals[attempt.node] = refusal
-                self.slice_watcher.look_now()
+                await self._request(attempt)
             case actions.DeleteSlice(zone, name) if calls.is_due(f"delete {name}"):
                 delete = partial(slice_api.delete_slice, self.backends.tpu, zone, name)
                 await calls.answer(f"delete {name}", delete)
@@ -269,6 +266,20 @@ class JobController:
                 )
             case _:
                 return
+
+    async def _request(self, attempt: Attempt) -> None:
+        """Ask for a slice, unless the context may not cost it now: then it is asked for later."""
+        what, calls = f"request {attempt.node}", self.pending_calls
+        excess = partial(context_limits.excess_of_request, self.backends, self.record, attempt)
+        if self.backends.check_limit and (why := await calls.answer(f"limit {what}", excess)):
+            self.slice_watcher.report_trouble(why)
+            calls.postpone(what, context_limits.RECHECK_S)
+            return
+        request = partial(slice_api.request_slice, self.backends, self.record, attempt)
+        self.refusals.pop(attempt.node, None)
+        if refusal := await calls.answer(what, request):
+            self.refusals[attempt.node] = refusal
+        self.slice_watcher.look_now()
 
 
 def waits_for_secrets(vault: SecretCache, record: JobRecord) -> bool:

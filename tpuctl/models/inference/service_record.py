@@ -85,6 +85,8 @@ class Revision:
     """When its first replica was READY."""
     failure: str = ""
     """Why its rollout was given up; empty: it was not."""
+    over_budget: bool = False
+    """No limit of the context holds for its replicas: somebody insisted."""
     same_engine_as: int | None = None
     """The earlier revision whose replicas are as good: only limits and times are others."""
 

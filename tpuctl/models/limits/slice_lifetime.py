@@ -14,7 +14,8 @@ from tpuctl.models.node import Node, NodeState
 SHORTEST_S = 1.0
 ATTRIBUTE = f"{lifetime.NAMESPACE}/{lifetime.ACTIVITY}"
 """The guest attribute in which a worker says when it was used."""
-LIFETIME_LABELS = (lifetime.TTL_LABEL, lifetime.IDLE_LABEL)
+TTL_LABEL, IDLE_LABEL = lifetime.TTL_LABEL, lifetime.IDLE_LABEL
+LIFETIME_LABELS = (TTL_LABEL, IDLE_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ def lifetime_of(labels: Mapping[str, str], created_s: float) -> SliceLifetime:
     return SliceLifetime(ttl, idle, lifetime.expires_s(labels, created_s))
 
 
+def duration_of(labels: Mapping[str, str]) -> int | None:
+    """The seconds of the TTL; None without one that can be understood."""
+    return lifetime.label_seconds(labels.get(lifetime.TTL_LABEL, ""))
+
+
 def has_lifetime(labels: Mapping[str, str]) -> bool:
     """Whether the labels of a node limit how long it lives."""
     return any(name in labels for name in LIFETIME_LABELS)
@@ -42,12 +48,10 @@ def has_lifetime(labels: Mapping[str, str]) -> bool:
 def labels_of(ttl_s: float | None, idle_s: float | None) -> dict[str, str]:
     """The labels that limit the life of a slice to these durations. Raises UsageError."""
     given = {lifetime.TTL_LABEL: ttl_s, lifetime.IDLE_LABEL: idle_s}
-    options = dict(zip(LIFETIME_LABELS, ("--ttl", "--delete-when-idle"), strict=True))
     for name, duration_s in given.items():
         if duration_s is not None and duration_s < SHORTEST_S:
-            raise UsageError(
-                f"{options[name]} must be at least a second", hint="write it as 30m, 4h or 2d"
-            )
+            what = name.removeprefix("tpuctl-")
+            raise UsageError(f"{what} must be at least a second", hint="write it as 30m, 4h or 2d")
     return {name: lifetime.label_text(each) for name, each in given.items() if each is not None}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
+from tpuctl.models.limits import slice_lifetime
 from tpuctl.models.node import LOST_STATES, Node, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, quota_advice, wait
@@ -44,6 +46,8 @@ class Ownership(StrEnum):
     """Whose a slice is, in the order in which people are told."""
 
     ORPHAN = "orphan"
+    OVERDUE = "overdue"
+    """Its labels say that it should be gone: its TTL is over, or nobody has used it for long."""
     UNKNOWN = "unknown"
     OTHERS = "other-owner"
     """An orphan, of somebody else's job."""
@@ -53,6 +57,10 @@ class Ownership(StrEnum):
     LEAVING = "leaving"
     """Somebody deletes it already."""
     IN_USE = "in-use"
+
+
+DELETED_UNNAMED = (Ownership.ORPHAN, Ownership.OVERDUE)
+"""What `--fix` deletes without being told its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +128,12 @@ class SweepReport:
         return [swept for swept in self.found if swept.verdict == verdict]
 
     def deletable(self, names: Sequence[str]) -> list[ClassifiedHolding]:
-        """The orphans; with names those alone, and of them what the teardown of a job keeps, too.
+        """The orphans and what is overdue; with names those alone, and what a teardown keeps, too.
 
         Raises NotFoundError, PreconditionError for a name of something else.
         """
         if not names:
-            return self.of(Ownership.ORPHAN)
+            return [each for each in self.found if each.verdict in DELETED_UNNAMED]
         return [self._deletable(name) for name in dict.fromkeys(names)]
 
     def _deletable(self, name: str) -> ClassifiedHolding:
@@ -135,7 +143,7 @@ class SweepReport:
         if len(found) > 1:
             zones = ", ".join(each.holding.zone for each in found)
             raise UsageError(f"{name!r} is in several zones: {zones}", hint="add --zone ZONE")
-        if found[0].verdict not in (Ownership.ORPHAN, Ownership.KEPT):
+        if found[0].verdict not in (*DELETED_UNNAMED, Ownership.KEPT):
             text = f"{name!r} is {found[0].verdict}: {found[0].why}"
             noun = "qr" if found[0].holding.noun == QR else "node"
             raise PreconditionError(text, hint=f"to delete it anyway: tpuctl {noun} delete {name}")
@@ -284,6 +292,38 @@ def classify(holding: Holding, books: JobRecords, asker: SweepScope) -> Classifi
     return _of_job(holding, job, asker)
 
 
+def judge(
+    holding: Holding,
+    books: JobRecords,
+    asker: SweepScope,
+    overdue: Callable[[Holding], str | None],
+) -> ClassifiedHolding:
+    """Decide whose a holding is, and whether it should be gone by its labels."""
+    found = classify(holding, books, asker)
+    if found.verdict in (Ownership.ORPHAN, Ownership.LEAVING):
+        return found
+    why = overdue(holding)
+    return replace(found, verdict=Ownership.OVERDUE, why=why) if why else found
+
+
+def overdue_text(api: TpuApi, holding: Holding, *, now_s: float) -> str | None:
+    """Why one of the nodes should be gone by its labels; None while all of them may stay."""
+    if holding.state in LEAVING_STATES:
+        return None
+    found = (
+        slice_lifetime.overdue_reason(
+            node.labels,
+            node.created_s,
+            slice_lifetime.activity_reports(api, node),
+            node.worker_count,
+            now_s,
+        )
+        for node in holding.nodes
+        if slice_lifetime.has_lifetime(node.labels) and node.state != NodeState.DELETING
+    )
+    return next(filter(None, found), None)
+
+
 def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[ClassifiedHolding]:
     """Holdings that should exist by the records, in zones that did not answer."""
     away = frozenset(zones)
@@ -308,15 +348,16 @@ def unseen_holdings(books: JobRecords, zones: Iterable[str]) -> Iterator[Classif
 
 
 def survey_project(
-    api: TpuApi, store: Callable[[], Store], asker: SweepScope, zone: str
+    api: TpuApi, store: Callable[[], Store], asker: SweepScope, zone: str, now_s: float
 ) -> SweepReport:
     """Classify all holdings of a zone, or of all zones (`-`), orphans first."""
+    overdue = partial(overdue_text, api, now_s=now_s)
     holdings, missed = list_holdings(api, zone)
     books = read_job_records(store, {each.job_id for each in holdings if each.job_id})
     classified = [
         ClassifiedHolding(each, Ownership.UNKNOWN, f"{each.zone} did not answer")
         if each.zone in missed
-        else classify(each, books, asker)
+        else judge(each, books, asker, overdue)
         for each in holdings
     ]
     seen = {(each.zone, each.name) for each in holdings}
@@ -338,15 +379,17 @@ def delete_orphan(
     orphan: ClassifiedHolding,
     asker: SweepScope,
     patience: Patience,
+    now_s: float,
 ) -> SweepResult:
-    """Delete one orphan and wait until it is gone; never raises TpuctlError."""
+    """Delete what is orphan or overdue, and wait until it is gone; never raises TpuctlError."""
     try:
         now = reread_holding(api, orphan.holding)
         if now is None:
             return SweepResult(orphan, GONE)
         if why := change_text(orphan.holding, now):
             return SweepResult(orphan, LEFT, why)
-        judged = classify(now, read_job_records(store, filter(None, [now.job_id])), asker)
+        books = read_job_records(store, filter(None, [now.job_id]))
+        judged = judge(now, books, asker, partial(overdue_text, api, now_s=now_s))
         if judged.verdict != orphan.verdict:
             return SweepResult(orphan, LEFT, judged.why)
         _delete_and_wait(api, now, patience)

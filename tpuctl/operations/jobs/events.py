@@ -11,7 +11,7 @@ from tpuctl.store import Store
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
-    from tpuctl.jobs.interfaces import Backends
+    from tpuctl.jobs.interfaces import Backends, LimitCheck
 
 
 class JobRuntime(Protocol):
@@ -48,6 +48,10 @@ class JobRuntime(Protocol):
     @property
     def outside(self) -> "Backends":
         """The clients that jobs use."""
+
+    @property
+    def check_limit(self) -> "LimitCheck | None":
+        """What tells whether slices exceed what the context may cost; None: it may cost all."""
 
     def store(self, url: str | None = None) -> Store:
         """The store at a URL; without one, the context's bucket."""

@@ -14,8 +14,13 @@ from tpuctl.jobs.slices import zone_health
 from tpuctl.jobs.submit import job_submission, shared_checkpoints, workdir_archive
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
-from tpuctl.operations.jobs.submit import JobRequest, check_request, submission_warnings
-from tpuctl.operations.slices import cost
+from tpuctl.operations.jobs.submit import (
+    JobRequest,
+    check_request,
+    require_within_limit,
+    submission_warnings,
+)
+from tpuctl.operations.slices import spending_check
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ def plan_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, N
     Raises what the submission would raise before it writes.
     """
     found = yield from check_request(runtime, request)
+    yield from require_within_limit(runtime, found)
     context = runtime.context
     backends = build_backends(
         context,
@@ -86,18 +92,8 @@ def plan_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, N
 
 
 def most_usd(job: JobRecord) -> float | None:
-    """What the job's slices cost at most by its timeouts and its budget, where these say it.
-
-    `timeouts.run` counts from the first start on; before it there is the setup of one attempt.
-    """
-    spec, usd_per_hour = job.spec, job.usd_per_hour
-    hours = [] if spec.budget.hours is None else [spec.budget.hours]
-    if spec.timeouts.run_s is not None:
-        hours.append((spec.timeouts.setup_s + spec.timeouts.run_s) / cost.SECONDS_AN_HOUR)
-    limits = [] if spec.budget.usd is None else [spec.budget.usd]
-    if usd_per_hour is not None:
-        limits += [each * usd_per_hour for each in hours]
-    return min(limits, default=None)
+    """What the job's slices cost at most by its timeouts, budget and TTL, where these say it."""
+    return spending_check.most_usd(job.spec, job.usd_per_hour)
 
 
 def _survey(job: JobRecord, submitter: job_submission.Submitter) -> tuple[int, int]:

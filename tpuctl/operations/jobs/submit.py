@@ -15,6 +15,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.jobs.interfaces import WantedSlices
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
@@ -37,7 +38,7 @@ from tpuctl.operations.jobs.events import (
     Warned,
 )
 from tpuctl.operations.local import local_cloud
-from tpuctl.operations.slices import lifecycle
+from tpuctl.operations.slices import lifecycle, spending_check
 from tpuctl.operations.stage.plan.egress_price import egress_warning
 
 MOST_LISTED = 10_000
@@ -68,6 +69,8 @@ class JobRequest:
     """Patterns of files of the workdir that are sent although they are ignored or hold a key."""
     spec: JobSpec | None = None
     """A job that was built already, in place of that of the file."""
+    over_budget: bool = False
+    """Although it exceeds what the context may cost."""
 
 
 def submit_job(runtime: JobRuntime, request: JobRequest) -> Generator[JobNotice, None, JobRecord]:
@@ -90,6 +93,7 @@ def submit_checked(
     host_id = supervisor_lock.ensure_host_id(runtime.home, context.name)
     left_behind: list[str] = []
     submitter = replace(found.submitter, host_id=host_id, say=left_behind.append)
+    yield from require_within_limit(runtime, found)
     yield Submitting()
     try:
         job = job_submission.submit(
@@ -103,6 +107,28 @@ def submit_checked(
         yield Noted(slice_options.defaults_text(found.defaults))
     yield from submission_warnings(runtime, job)
     return job
+
+
+def require_within_limit(
+    runtime: JobRuntime, found: CheckedRequest, slices_usd: float | None = None
+) -> Iterator[Warned]:
+    """Refuse a job, or a service, whose slices exceed what the context may cost.
+
+    `slices_usd` are the USD/h of what is asked for at once, where they are not those of a job.
+    Raises RefusedError.
+    """
+    check, spec, submitter = runtime.check_limit, found.spec, found.submitter
+    if check is None or found.node is not None or submitter.over_budget:
+        return
+    if slices_usd is None:
+        place = placement.place_job(spec, None, runtime.context.zone, submitter.regions)
+        worst_usd = placement.worst_usd_per_hour(place.places, spec.search)
+        slices_usd = place.usd_per_hour if worst_usd is None else worst_usd
+    wanted = WantedSlices(slices_usd, most_usd=spending_check.most_usd(spec, slices_usd))
+    what = f"{'service' if spec.serve else 'job'} {spec.name!r}"
+    warning = spending_check.require_within_limit(check, wanted, what, over_budget=False)
+    if warning:
+        yield Warned(warning)
 
 
 def check_file(runtime: JobRuntime, request: JobRequest) -> JobSpec:
@@ -137,6 +163,7 @@ def check_request(
         provides=frozenset() if is_configured else local_cloud.PROVIDES,
         regions=_bucket_regions(runtime) if node is None and _asks_regions(spec) else frozenset(),
         include=request.include,
+        over_budget=request.over_budget,
     )
     if node is None and (text := worst_case_text(spec, context.zone, submitter.regions)):
         yield Noted(text)

@@ -72,4 +72,5 @@ def _renamed(known: Config, old: str, new: str) -> Config:
         new if name == old else name: replace(context, name=new) if name == old else context
         for name, context in known.contexts.items()
     }
-    return Config(new if known.current == old else known.current, contexts)
+    current = new if known.current == old else known.current
+    return replace(known, current=current, contexts=contexts)

@@ -13,7 +13,7 @@ from tpuctl.api.storage import storage_session
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import Config, Context
 from tpuctl.jobs.backends import build_backends
-from tpuctl.jobs.interfaces import Backends
+from tpuctl.jobs.interfaces import Backends, LimitCheck
 from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
 from tpuctl.store import Store, open_store
 from tpuctl.store.gcs.bulk import BulkBucket
@@ -29,6 +29,7 @@ class RunClients:
     environ: Mapping[str, str]
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    check_limit: LimitCheck | None = None
     config: Config = Config(None, {})  # noqa: RUF009 (frozen, and the same for all)
 
     @cached_property

@@ -33,6 +33,7 @@ from tpuctl.operations.jobs.submit import (
     check_file,
     check_request,
     checkpoint_warnings,
+    require_within_limit,
     submission_warnings,
     submit_checked,
 )
@@ -70,6 +71,8 @@ def create_service(
     service_store.refuse_taken(runtime.store(), spec.name)
     draft = service_submission.draft_revision(spec, 1, runtime.outside, submitter, runtime.now())
     yield Noted(price_text(draft.revision, draft.job.zones))
+    least = spec.serve.replicas.min if spec.serve else 1
+    yield from require_within_limit(runtime, found, usd_of_replicas(draft.revision, least))
     yield Submitting()
     try:
         record = service_submission.create_service(runtime.outside, draft, submitter, runtime.now())

@@ -128,7 +128,9 @@ def test_damaged_weather_says_nothing(store, damage):
     data = json.dumps({**whole, **damage}).encode()
     store.put_if_absent(f"tpuctl/stockouts/{zone}/{JOB.accelerator_type}", data)
     found = zone_health.read(
-        SimpleNamespace(store=store, quota=None, addresses=None), replace(JOB, zones=(zone,)), 2.0
+        SimpleNamespace(store=store, quota=None, addresses=None, check_limit=None),
+        replace(JOB, zones=(zone,)),
+        2.0,
     )
     assert found[zone, JOB.accelerator_type] == zone_health.NO_STOCKOUT
 

@@ -22,9 +22,16 @@ JOB = replace(job(), zones=(ZONE, OTHER))
 SPOT = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", use_spot=True)))
 
 
+def backends(store, **clients):
+    known = {"quota": None, "addresses": None, "check_limit": None, **clients}
+    return SimpleNamespace(store=store, **known)
+
+
 @pytest.fixture
 def sky_log(tmp_path):
-    return SimpleNamespace(store=open_store(str(tmp_path)), quota=None, addresses=None)
+    return SimpleNamespace(
+        store=open_store(str(tmp_path)), quota=None, addresses=None, check_limit=None
+    )
 
 
 def test_a_stockout_is_remembered_by_zone_type_and_tier_and_decays(sky_log):
@@ -150,13 +157,15 @@ def test_a_quota_that_cannot_be_asked_holds_nobody_up(sky_log):
 
     with pytest.raises(TransientError, match="HTTP 403"):
         refuse()
-    asking = SimpleNamespace(store=sky_log.store, quota=refuse, addresses=None)
+    asking = backends(sky_log.store, quota=refuse)
     assert zone_health.read(asking, JOB, 1.0)[ZONE, KIND].has_quota is None
 
 
 def test_the_quota_of_every_slice_of_a_job_must_be_there(sky_log):
     left = remaining_quota.QuotaLeft(left=16, limit=16, unit="chips", each=16)
-    asking = SimpleNamespace(store=sky_log.store, quota=lambda *_: {ZONE: left}, addresses=None)
+    asking = SimpleNamespace(
+        store=sky_log.store, quota=lambda *_: {ZONE: left}, addresses=None, check_limit=None
+    )
     found = zone_health.read(asking, JOB, 1.0)
     assert (found[ZONE, KIND].has_quota, found[OTHER, KIND].has_quota) == (True, None)
     two = replace(JOB, spec=replace(JOB.spec, resources=Resources("v5litepod-16", num_slices=2)))

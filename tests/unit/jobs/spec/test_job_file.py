@@ -211,6 +211,8 @@ resources:
   autocheckpoint: true
   flex_start: true
   max_run_duration: 24h
+  ttl: 30h
+  delete_when_idle: 45m
 """
 
 
@@ -228,7 +230,7 @@ def test_everything_that_a_request_can_say(tmp_path):
             "https://www.googleapis.com/auth/cloud-platform",
             "https://www.googleapis.com/auth/pubsub",
         ),
-        labels={"team": "vision"},
+        labels={"team": "vision", "tpuctl-ttl": "1d6h", "tpuctl-delete-when-idle": "45m"},
         tags=("tpu",),
         metadata={"enable-oslogin": "TRUE"},
         startup_script="echo hello\n",
@@ -246,7 +248,7 @@ def test_a_job_file_has_a_key_for_every_option_of_a_request():
     elsewhere = {
         "accelerator_type", "generation", "spot", "data_disk", "metadata_from_file",
         "no_internal_ips", "node_id", "node_count", "node_prefix", "valid_after_duration",
-        "valid_after_time", "valid_until_duration", "valid_until_time",
+        "valid_after_time", "valid_until_duration", "valid_until_time", "over_budget",
     }  # fmt: skip
     keys = job_file_schema.load_schema()["properties"]["resources"]["properties"]
     assert {each.name for each in fields(RequestFlags)} - set(keys) == elsewhere

@@ -31,7 +31,7 @@ NOUNS: Mapping[str, Sections] = {
         "Change": "push pull copy pin prune seal",
     },
     "catalog": {"Get": "types zones runtimes prices"},
-    "context": {"Get": "list show check", "Change": "create use edit rename delete"},
+    "context": {"Get": "list show check", "Change": "create use edit budget rename delete"},
     "local": {
         "Get": "status env",
         "Change": "up down reset",
