@@ -231,12 +231,18 @@ def refuse_redirected_endpoint(context: Context, environ: Mapping[str, str]) -> 
     """Raise RefusedError when the environment redirects a context that has credentials."""
     if context.credentials == ANONYMOUS:
         return
-    for variable in sorted(environ):
-        if variable in REDIRECTING or variable.startswith(REDIRECTING_PREFIX):
-            raise RefusedError(
-                f"{variable} is set while context {context.name!r} uses real credentials",
-                hint=f"run: unset {variable}",
-            )
+    for variable in redirecting_variables(environ)[:1]:
+        raise RefusedError(
+            f"{variable} is set while context {context.name!r} uses real credentials",
+            hint=f"run: unset {variable}",
+        )
+
+
+def redirecting_variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables that send Google's clients to other endpoints than Google's, by name."""
+    return sorted(
+        name for name in environ if name in REDIRECTING or name.startswith(REDIRECTING_PREFIX)
+    )
 
 
 def refuse_plaintext_endpoint(context: Context) -> None:

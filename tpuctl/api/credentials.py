@@ -30,6 +30,12 @@ class Tokens:
         self._hint = hint
         self._renewing = threading.Lock()
 
+    @property
+    def account(self) -> str:
+        """Who the credentials belong to; empty where they do not say so."""
+        names = ("service_account_email", "account")
+        return next((name for each in names if (name := getattr(self._credentials, each, ""))), "")
+
     def apply(self, headers: MutableMapping[str, str], timeout_s: float | None = None) -> None:
         """Add the header `authorization`, and the one of the project whose quota counts.
 

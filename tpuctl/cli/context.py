@@ -1,5 +1,6 @@
 """`tpuctl context ...`: where commands go."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +12,13 @@ from tpuctl.cli.shell.options import Noun, completed_by
 from tpuctl.cli.shell.runtime import Runtime, unknown_context_error
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import declare_keys
-from tpuctl.cli.shell.tables.values import Usd, attributes, entries, usd_of
+from tpuctl.cli.shell.tables.values import Columns, Usd, attributes, entries, usd_of
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, UsageError
-from tpuctl.operations.audit import preflight
+from tpuctl.models.health import HealthCheck
 from tpuctl.operations.completion import name_cache
 from tpuctl.operations.cost.price_tables import checked_factors
+from tpuctl.operations.health import context_check
 from tpuctl.operations.local import contexts, local_cloud
 from tpuctl.operations.slices.specs import check_name
 
@@ -46,11 +48,11 @@ SUBNETWORK_HELP = "VPC subnetwork of new slices."
 INTERNAL_HELP = "New slices have no external addresses."
 FACTOR_HELP = "What is paid of list prices: 0.8, or on-demand=0.45,spot=0.9."
 SERVICE_ACCOUNT_HELP = "Who the workers of new slices are on Google Cloud."
-CHECK_COLUMNS: dict[str, Any] = {
+CHECK_COLUMNS: Columns[HealthCheck] = {
     "check": lambda each: each.name,
     "state": lambda each: "ok" if each.error is None else "FAILED",
     "error": lambda each: each.error and str(each.error),
-    "fix": lambda each: each.fix if each.error else None,
+    "fix": lambda each: each.fix,
 }
 """Keys and order are public."""
 BUDGET_COLUMNS: dict[str, Any] = {
@@ -183,14 +185,9 @@ def check(runtime: Runtime, name: OptionalName = None) -> None:
     Without a name it checks the context in use. The exit code is that of the first failure.
     """
     runtime.shared.context = name or runtime.shared.context
-    checks = list(preflight.run_checks(runtime.context))
+    checks = list(context_check.check_context(runtime.context, runtime.environ, runtime.now))
     runtime.output.items(checks, CHECK_COLUMNS)
-    for each in checks:
-        if each.error is not None:
-            raise type(each.error)(
-                f"context {runtime.context.name!r} does not work: {each.name}: {each.error}",
-                hint=each.error.hint if each.is_explained else f"run: {each.fix}",
-            )
+    _raise_first(checks, f"context {runtime.context.name!r} does not work")
 
 
 @app.verb("edit")
@@ -357,18 +354,24 @@ def _override_sources(runtime: Runtime) -> dict[str, str]:
 
 def _require_allowed(runtime: Runtime, context: Context) -> None:
     """Raises UsageError, RefusedError for a context that no cloud can have, or that is not safe."""
-    preflight.require_valid(context)
+    context_check.require_valid(context)
     config.refuse_redirected_endpoint(context, config.without_recording(runtime.environ))
     config.refuse_plaintext_endpoint(context)
 
 
 def _require_working(runtime: Runtime, context: Context, outcome: str) -> None:
-    failed = None
-    for check in preflight.run_checks(context):
+    checks = []
+    for check in context_check.check_context(context, runtime.environ, runtime.now):
         runtime.output.note(f"{'ok    ' if check.error is None else 'FAILED'} {check.name}")
-        failed = failed or (check if check.error else None)
-    if failed and failed.error:
-        raise type(failed.error)(
-            f"context {context.name!r} {outcome}: {failed.name}: {failed.error}",
-            hint=failed.error.hint if failed.is_explained else f"run: {failed.fix}",
-        )
+        checks.append(check)
+    _raise_first(checks, f"context {context.name!r} {outcome}")
+
+
+def _raise_first(checks: Iterable[HealthCheck], outcome: str) -> None:
+    """Raise the error of the first check that has one, with the command that mends it."""
+    for each in checks:
+        if each.error is not None:
+            raise type(each.error)(
+                f"{outcome}: {each.name}: {each.error}",
+                hint=f"run: {each.fix}" if each.fix else each.error.hint,
+            )

@@ -9,9 +9,9 @@ import pytest
 from tpuctl import config, file_lock
 from tpuctl.config import Config, Context
 from tpuctl.jobs.local import supervisor_lock
-from tpuctl.operations.audit import preflight
 from tpuctl.operations.completion import name_cache
 from tpuctl.operations.completion.name_cache import KnownName
+from tpuctl.operations.health import context_check
 
 CREATE = ("context", "create", "lab", "--project", "p", "--zone", "us-west4-a", "--bucket", "b")
 
@@ -251,14 +251,14 @@ def save(run) -> None:
 
 def test_contexts_that_are_made_at_once_are_all_kept(tpuctl, cloud, monkeypatch):
     """Each is checked for seconds: whoever writes last knows what others have written meanwhile."""
-    check = preflight.require_valid
+    check = context_check.require_valid
 
     def meanwhile(context):
-        monkeypatch.setattr(preflight, "require_valid", check)
+        monkeypatch.setattr(context_check, "require_valid", check)
         assert tpuctl(*local_like(cloud, "second")).code == 0
         check(context)
 
-    monkeypatch.setattr(preflight, "require_valid", meanwhile)
+    monkeypatch.setattr(context_check, "require_valid", meanwhile)
     try:
         assert tpuctl(*local_like(cloud, "first")).code == 0
         names = {row["name"] for row in tpuctl("context", "list", "-o", "json").json}
