@@ -52,6 +52,7 @@ COMMANDS = {
     ),
     "bench": ("bench:app", "Measure servers under load."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
+    "doctor": ("doctor:doctor", "Find what is missing, and the command that mends it."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),
     "history": ("history:history", "Who ran what here, and how it ended."),
     "cost": ("cost.cost:cost", "What all slices have cost, by job, label, owner, day."),

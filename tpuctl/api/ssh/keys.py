@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuctl.config import Context, create_private, write_private
+from tpuctl.errors import DamagedStateError
 
 USER = "tpuctl"
 """The account on a worker; the guest agent makes it from the node's ssh-keys metadata."""
@@ -38,10 +39,25 @@ class Access:
 
 def load_access(home: Path, dialer: str, context: Context | None = None) -> Access:
     """The key pair under `home`, made when it is not there. Raises LocalIOError."""
-    private, public = home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
+    private, public = key_paths(home)
     if not public.is_file():
         _make(private, public)
     return Access(USER, private, public.read_text("ascii").strip(), dialer, context)
+
+
+def key_paths(home: Path) -> tuple[Path, Path]:
+    """The private and the public half of the key under `home`, whether they are there or not."""
+    return home / "ssh" / "id_ed25519", home / "ssh" / "id_ed25519.pub"
+
+
+def public_half(private: Path) -> str:
+    """The line of the public half of a key. Raises DamagedStateError, OSError."""
+    import asyncssh
+
+    try:
+        return asyncssh.read_private_key(private).export_public_key().decode("ascii").strip()
+    except (asyncssh.KeyImportError, ValueError) as error:
+        raise DamagedStateError(f"{private} is not an SSH key: {error}") from error
 
 
 def _make(private: Path, public: Path) -> None:

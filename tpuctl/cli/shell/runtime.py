@@ -100,7 +100,7 @@ class Runtime:
 
         name = self.context_name.value
         context = self.config.contexts.get(name) or self._local(name)
-        context = replace(context, **self._overrides())
+        context = replace(context, **self.overrides)
         config.refuse_redirected_endpoint(context, config.without_recording(self.environ))
         config.refuse_plaintext_endpoint(context)
         self._use_prices(context.price_factors)
@@ -275,7 +275,9 @@ class Runtime:
 
             current_prices.use_prices(PriceBook)
 
-    def _overrides(self) -> dict[str, Any]:
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The project and the zone that the command is given in place of the context's."""
         asked = {
             "project": self.shared.project or self.environ.get("TPUCTL_PROJECT"),
             "zone": self.shared.zone or self.environ.get("TPUCTL_ZONE"),

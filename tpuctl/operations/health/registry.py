@@ -2,16 +2,26 @@
 
 from tpuctl.operations.health.checks import context_access
 from tpuctl.operations.health.checks.machine import (
+    disk_space,
     gcloud_settings,
+    machine_clock,
+    own_files,
     python_packages,
+    shell_completion,
+    ssh_key,
     variables,
 )
 from tpuctl.operations.health.scope import DoctorCheck
 
 MACHINE_CHECKS: tuple[DoctorCheck, ...] = (
     *python_packages.CHECKS,
+    *own_files.CHECKS,
+    *disk_space.CHECKS,
     *variables.CHECKS,
     *gcloud_settings.CHECKS,
+    *ssh_key.CHECKS,
+    *machine_clock.CHECKS,
+    *shell_completion.CHECKS,
 )
 """Of this machine and its configuration; what they say of the context is left out without one."""
 CONTEXT_CHECKS: tuple[DoctorCheck, ...] = (*context_access.CHECKS,)

@@ -8,7 +8,7 @@ ROOT: Sections = {
     "Start here": "quickstart context catalog help",
     "Slices": "node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
-    "See": "top dashboard explain bench history cost sweep",
+    "See": "top dashboard explain doctor bench history cost sweep",
     "Offline": "rehearse local record",
 }
 NOUNS: Mapping[str, Sections] = {

@@ -1,0 +1,119 @@
+"""`tpuctl doctor`: what is missing here, in the project, for a node or for a job."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli.shell.options import Yes
+from tpuctl.cli.shell.output import window_width, wrap
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH
+from tpuctl.cli.shell.tables.grid import styled
+from tpuctl.cli.shell.tables.values import Columns, attributes, printable
+from tpuctl.models.health import HealthCheck, HealthState
+from tpuctl.operations.health import fixes
+from tpuctl.operations.health.doctor import exit_code_of, run_checks
+from tpuctl.operations.health.examination import examination_of
+
+LINE: Columns[HealthCheck] = {
+    **attributes(check="name", state="state.value"),
+    **attributes("evidence", "fix", "is_safe"),
+}
+"""One line as a JSON object. Keys are public."""
+INDENT = max(map(len, HealthState)) + 2
+"""Where the names of checks begin, and their fixes."""
+LEAST_EVIDENCE = 40
+"""Columns for it beside the name; in a window with fewer it stands below."""
+NAME_END = INDENT + 28
+"""Where the evidence begins."""
+
+
+def doctor(
+    runtime: Runtime,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Run the fixes that are safe, after asking once.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Check this machine, the context and its cloud: each line with its evidence and its fix.
+
+    \b
+        pass     as it should be
+        warn     work goes on, and something will cost time or money
+        fail     some command cannot work before this is mended
+        unknown  it could not be asked
+
+    Nothing is started and nothing is changed without --fix. All checks answer within 10 s.
+    """
+    lines = _examine(runtime)
+    safe = fixes.safe_fixes(lines)
+    if fix and safe:
+        _run_fixes(runtime, safe, yes=yes)
+        lines = _examine(runtime)
+    elif safe:
+        runtime.output.note(f"{_count_text(len(safe), 'fix', 'fixes')} of it: tpuctl doctor --fix")
+    if not runtime.output.is_document:
+        _show_sum(runtime, lines)
+    raise typer.Exit(exit_code_of(lines))
+
+
+def _examine(runtime: Runtime) -> list[HealthCheck]:
+    """Run the checks and show their lines: on a terminal each as it comes."""
+    with examination_of(runtime) as examination:
+        lines = run_checks(examination.checks, examination.scope)
+        if not runtime.output.is_screen:
+            return _show_all(runtime, lines)
+        return list(_show_each(runtime, lines))
+
+
+def _show_all(runtime: Runtime, lines: Iterable[HealthCheck]) -> list[HealthCheck]:
+    shown = list(lines)
+    runtime.output.items(shown, LINE)
+    return shown
+
+
+def _show_each(runtime: Runtime, lines: Iterable[HealthCheck]) -> Iterator[HealthCheck]:
+    """Show lines in three columns; in a narrow window the evidence stands below the name."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=runtime.out, highlight=False, soft_wrap=True)
+    is_narrow = window_width() < NAME_END + LEAST_EVIDENCE
+    margin = INDENT if is_narrow else NAME_END
+    for line in lines:
+        head, name = Text.assemble(styled(line.state.value)), printable(line.name)
+        head.pad_right(INDENT - len(head))
+        first, *rest = wrap(printable(line.evidence), max(TEXT_WIDTH, window_width() - margin))
+        if is_narrow or len(name) > NAME_END - INDENT - GAP:
+            rest.insert(0, first)
+            console.print(head.append(name, "bold"))
+        else:
+            console.print(head.append(name, "bold").append(f"{'':{margin - len(head)}}{first}"))
+        for part in rest:
+            runtime.output.line(f"{'':{margin}}{part}")
+        if line.fix and line.state != HealthState.PASS:
+            runtime.output.line(f"{'':{INDENT}}run: {printable(line.fix)}")
+        yield line
+
+
+def _run_fixes(runtime: Runtime, commands: list[str], *, yes: bool) -> None:
+    """Show the commands, ask once, run each; one that fails is named and the rest goes on."""
+    for command in commands:
+        runtime.output.note(f"fix: {command}")
+    runtime.confirm(f"Run {_count_text(len(commands), 'fix', 'fixes')}?", yes=yes)
+    for command in commands:
+        status = fixes.run_fix(command, runtime.environ)
+        if status:
+            runtime.output.warn(f"exit status {status}: {command}")
+
+
+def _show_sum(runtime: Runtime, lines: Iterable[HealthCheck]) -> None:
+    counts = Counter(line.state for line in lines)
+    listed = [f"{counts[state]} {state}" for state in HealthState if counts[state]]
+    runtime.output.note(", ".join(listed))
+
+
+def _count_text(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
