@@ -2,20 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, NamedTuple
 
 import typer
 
-from tpuctl.cli.shell.options import Yes
+from tpuctl.cli.shell.options import Yes, completed_by
 from tpuctl.cli.shell.output import window_width, wrap
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH
 from tpuctl.cli.shell.tables.grid import styled
 from tpuctl.cli.shell.tables.values import Columns, attributes, printable
+from tpuctl.errors import UsageError
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health import fixes
 from tpuctl.operations.health.doctor import exit_code_of, run_checks
-from tpuctl.operations.health.examination import examination_of
+from tpuctl.operations.health.examination import (
+    Examination,
+    examination_of,
+    examination_of_target,
+)
 
 LINE: Columns[HealthCheck] = {
     **attributes(check="name", state="state.value"),
@@ -30,14 +36,34 @@ NAME_END = INDENT + 28
 """Where the evidence begins."""
 
 
+class Wanted(NamedTuple):
+    """What is to be checked: without a name this machine, the context and its cloud."""
+
+    name: str | None
+    is_job: bool
+    is_node: bool
+
+
 def doctor(
     runtime: Runtime,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A job (its id, or its name) or a node, in place of machine and context.",
+            autocompletion=completed_by("job or node"),
+        ),
+    ] = None,
+    job: Annotated[bool, typer.Option("--job", help="The job of that name.")] = False,
+    node: Annotated[bool, typer.Option("--node", help="The node of that name.")] = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Run the fixes that are safe, after asking once.")
     ] = False,
     yes: Yes = False,
 ) -> None:
     """Check this machine, the context and its cloud: each line with its evidence and its fix.
+
+    With a name it checks a job or a node.
 
     \b
         pass     as it should be
@@ -47,11 +73,16 @@ def doctor(
 
     Nothing is started and nothing is changed without --fix. All checks answer within 10 s.
     """
-    lines = _examine(runtime)
+    if job and node:
+        raise UsageError("--job and --node exclude each other", hint="give one of them")
+    if (job or node) and name is None:
+        raise UsageError("--job and --node are about a NAME", hint="give the name")
+    wanted = Wanted(name, is_job=job, is_node=node)
+    lines = _examine(runtime, wanted)
     safe = fixes.safe_fixes(lines)
     if fix and safe:
         _run_fixes(runtime, safe, yes=yes)
-        lines = _examine(runtime)
+        lines = _examine(runtime, wanted)
     elif safe:
         runtime.output.note(f"{_count_text(len(safe), 'fix', 'fixes')} of it: tpuctl doctor --fix")
     if not runtime.output.is_document:
@@ -59,13 +90,27 @@ def doctor(
     raise typer.Exit(exit_code_of(lines))
 
 
-def _examine(runtime: Runtime) -> list[HealthCheck]:
+def _examine(runtime: Runtime, wanted: Wanted) -> list[HealthCheck]:
     """Run the checks and show their lines: on a terminal each as it comes."""
-    with examination_of(runtime) as examination:
+    with _examination(runtime, wanted) as examination:
         lines = run_checks(examination.checks, examination.scope)
         if not runtime.output.is_screen:
             return _show_all(runtime, lines)
         return list(_show_each(runtime, lines))
+
+
+def _examination(runtime: Runtime, wanted: Wanted) -> AbstractContextManager[Examination]:
+    if wanted.name is None:
+        return examination_of(runtime)
+    return nullcontext(
+        examination_of_target(
+            runtime,
+            wanted.name,
+            zone=runtime.shared.zone,
+            is_job=wanted.is_job,
+            is_node=wanted.is_node,
+        )
+    )
 
 
 def _show_all(runtime: Runtime, lines: Iterable[HealthCheck]) -> list[HealthCheck]:

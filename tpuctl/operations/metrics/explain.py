@@ -51,6 +51,25 @@ def explain(
 
     Raises NotFoundError, and UsageError where a job and a node have the name.
     """
+    found = find_subject(runtime, name, zone=zone, is_job=is_job, is_node=is_node)
+    if isinstance(found, JobRecord):
+        return explain_job(runtime, access, found)
+    return explain_node(runtime, access, found)
+
+
+def find_subject(
+    runtime: JobRuntime,
+    name: str,
+    *,
+    command: str = "explain",
+    zone: str | None = None,
+    is_job: bool = False,
+    is_node: bool = False,
+) -> JobRecord | Node:
+    """The job or the node of a name, for a command that takes either.
+
+    Raises NotFoundError, and UsageError where a job and a node have the name.
+    """
     job, node = None, None
     if not is_node:
         with suppress(NotFoundError):
@@ -62,12 +81,10 @@ def explain(
     if job and node:
         raise UsageError(
             f"a job and a node have the name {name!r}",
-            hint=f"run: tpuctl explain {name} --job, or: tpuctl explain {name} --node",
+            hint=f"run: tpuctl {command} {name} --job, or: tpuctl {command} {name} --node",
         )
-    if job:
-        return explain_job(runtime, access, job)
-    if node:
-        return explain_node(runtime, access, node)
+    if found := job or node:
+        return found
     kind = "job" if is_job else "node" if is_node else "job and no node"
     hint = "run: tpuctl job list, or: tpuctl node list"
     raise NotFoundError(f"there is no {kind} {name!r}", hint=hint)

@@ -24,7 +24,7 @@ def ask_completion(scope: DoctorScope) -> Iterator[HealthCheck]:
     if path.is_file():
         yield HealthCheck(COMPLETION, HealthState.PASS, str(path))
         return
-    fix = f"tpuctl --install-completion {shell}"
+    fix = "tpuctl --install-completion"
     yield HealthCheck(COMPLETION, HealthState.WARN, f"{shell} does not complete tpuctl", fix)
 
 

@@ -1,0 +1,1 @@
+"""Checks of one node, or of one job."""
