@@ -1,5 +1,6 @@
 """`tpuctl doctor`: what is missing here, in the project, for a node or for a job."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -78,25 +79,33 @@ def doctor(
     if (job or node) and name is None:
         raise UsageError("--job and --node are about a NAME", hint="give the name")
     wanted = Wanted(name, is_job=job, is_node=node)
-    lines = _examine(runtime, wanted)
+    is_final = not fix or runtime.output.is_table
+    lines = _examine(runtime, wanted, is_shown=is_final)
     safe = fixes.safe_fixes(lines)
     if fix and safe:
         _run_fixes(runtime, safe, yes=yes)
         lines = _examine(runtime, wanted)
+    elif not is_final:
+        runtime.output.items(lines, LINE)
     elif safe:
-        runtime.output.note(f"{_count_text(len(safe), 'fix', 'fixes')} of it: tpuctl doctor --fix")
-    if not runtime.output.is_document:
+        command = shlex.join(["tpuctl", "doctor", *([name] if name else []), "--fix"])
+        count = _count_text(len(safe), "of the fixes is", "of the fixes are")
+        runtime.output.note(f"{count} safe; run: {command}")
+    if runtime.output.is_table:
         _show_sum(runtime, lines)
     raise typer.Exit(exit_code_of(lines))
 
 
-def _examine(runtime: Runtime, wanted: Wanted) -> list[HealthCheck]:
+def _examine(runtime: Runtime, wanted: Wanted, *, is_shown: bool = True) -> list[HealthCheck]:
     """Run the checks and show their lines: on a terminal each as it comes."""
     with _examination(runtime, wanted) as examination:
         lines = run_checks(examination.checks, examination.scope)
-        if not runtime.output.is_screen:
-            return _show_all(runtime, lines)
-        return list(_show_each(runtime, lines))
+        if is_shown and runtime.output.is_screen:
+            return list(_show_each(runtime, lines))
+        found = list(lines)
+    if is_shown:
+        runtime.output.items(found, LINE)
+    return found
 
 
 def _examination(runtime: Runtime, wanted: Wanted) -> AbstractContextManager[Examination]:
@@ -111,12 +120,6 @@ def _examination(runtime: Runtime, wanted: Wanted) -> AbstractContextManager[Exa
             is_node=wanted.is_node,
         )
     )
-
-
-def _show_all(runtime: Runtime, lines: Iterable[HealthCheck]) -> list[HealthCheck]:
-    shown = list(lines)
-    runtime.output.items(shown, LINE)
-    return shown
 
 
 def _show_each(runtime: Runtime, lines: Iterable[HealthCheck]) -> Iterator[HealthCheck]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEADLINE_S = 9.0
+DEADLINE_S = 8.0
 """Within which all checks answer: with the start of the command it is 10 s at most."""
 
 

@@ -21,7 +21,7 @@ CREDENTIALS = "credentials"
 PROJECT = "project and Cloud TPU API"
 LISTING = "permission to list nodes"
 BUCKET = "bucket"
-_TOKEN_S = 8.0
+_TOKEN_S = 7.0
 """Within which a token is to come: a little less than the doctor waits for its checks."""
 _MISSING = re.compile(r"Permission '[\w.]+' denied")
 """What IAM says, and nobody else: the API is enabled, and a role is lacking."""
@@ -44,6 +44,7 @@ def ask_credentials(scope: DoctorScope) -> Iterator[HealthCheck]:
 def ask_project(scope: DoctorScope) -> Iterator[HealthCheck]:
     """Whether the Cloud TPU API answers for the project."""
     project = scope.context.project
+    scope.clients.tokens()  # without any, there is nothing to ask with
 
     def attempt() -> str:
         return f"{project}: {len(scope.clients.tpu().list_zones())} zones"
@@ -56,6 +57,7 @@ def ask_project(scope: DoctorScope) -> Iterator[HealthCheck]:
 def ask_node_listing(scope: DoctorScope) -> Iterator[HealthCheck]:
     """Whether the account may list the nodes of the context's zone."""
     project, zone = scope.context.project, scope.context.zone
+    scope.clients.tokens()  # without any, there is nothing to ask with
 
     def attempt() -> str:
         nodes, _ = scope.clients.tpu().list_nodes(zone)
@@ -72,6 +74,7 @@ def ask_node_listing(scope: DoctorScope) -> Iterator[HealthCheck]:
 def ask_bucket(scope: DoctorScope) -> Iterator[HealthCheck]:
     """Whether the bucket is there, and its objects may be listed."""
     context = scope.context
+    scope.clients.tokens()  # without any, there is nothing to ask with
 
     def attempt() -> str:
         next(iter(scope.clients.store().list("tpuctl/")), None)

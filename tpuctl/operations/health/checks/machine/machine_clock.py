@@ -9,7 +9,7 @@ from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
 
 CLOCK = "clock"
-TIMEOUT_S = 8.0
+TIMEOUT_S = 7.0
 SHOWN_S, REFUSED_S = 10.0, 300.0
 """From how much on leases and ages look wrong, and Google refuses what a key file signs."""
 COMMANDS = {"linux": "sudo timedatectl set-ntp true", "darwin": "sudo sntp -sS time.apple.com"}
