@@ -38,6 +38,7 @@ from localsim.state_directory import ServeError, StateDirectory
 from localsim.workers.disk.interpreters import find_interpreter
 from localsim.workers.isolation.modes import Isolation
 from localsim.workers.isolation.vpc_services import VpcServices
+from tpuctl import __version__
 
 PORT_TRIES = 3
 """Free ports can be taken by others before they are opened; then others are chosen."""
@@ -149,7 +150,7 @@ async def _start(
     for record in parts.orchestrator.cloud.unreadable:
         sys.stderr.write(f"warning: {describe_unreadable(record)}\n")
     stack.callback(state.endpoints.unlink, missing_ok=True)
-    state.write("serving.json", {"arguments": settings.arguments()})
+    state.write("serving.json", {"arguments": settings.arguments(), "version": __version__})
     state.write("endpoints.json", line)
     announce(json.dumps(line))
     return living, failing

@@ -1,6 +1,7 @@
 """`tpuctl doctor`: what is missing here, in the project, for a node or for a job."""
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -80,11 +81,11 @@ def doctor(
         raise UsageError("--job and --node are about a NAME", hint="give the name")
     wanted = Wanted(name, is_job=job, is_node=node)
     is_final = not fix or runtime.output.is_table
-    lines = _examine(runtime, wanted, is_shown=is_final)
+    lines = _examine(runtime, wanted, runtime.began_s, is_shown=is_final)
     safe = fixes.safe_fixes(lines)
     if fix and safe:
         _run_fixes(runtime, safe, yes=yes)
-        lines = _examine(runtime, wanted)
+        lines = _examine(runtime, wanted, time.monotonic())
     elif not is_final:
         runtime.output.items(lines, LINE)
     elif safe:
@@ -96,9 +97,11 @@ def doctor(
     raise typer.Exit(exit_code_of(lines))
 
 
-def _examine(runtime: Runtime, wanted: Wanted, *, is_shown: bool = True) -> list[HealthCheck]:
+def _examine(
+    runtime: Runtime, wanted: Wanted, began_s: float, *, is_shown: bool = True
+) -> list[HealthCheck]:
     """Run the checks and show their lines: on a terminal each as it comes."""
-    with _examination(runtime, wanted) as examination:
+    with _examination(runtime, wanted, began_s) as examination:
         lines = run_checks(examination.checks, examination.scope)
         if is_shown and runtime.output.is_screen:
             return list(_show_each(runtime, lines))
@@ -108,13 +111,16 @@ def _examine(runtime: Runtime, wanted: Wanted, *, is_shown: bool = True) -> list
     return found
 
 
-def _examination(runtime: Runtime, wanted: Wanted) -> AbstractContextManager[Examination]:
+def _examination(
+    runtime: Runtime, wanted: Wanted, began_s: float
+) -> AbstractContextManager[Examination]:
     if wanted.name is None:
-        return examination_of(runtime)
+        return examination_of(runtime, began_s)
     return nullcontext(
         examination_of_target(
             runtime,
             wanted.name,
+            began_s=began_s,
             zone=runtime.shared.zone,
             is_job=wanted.is_job,
             is_node=wanted.is_node,

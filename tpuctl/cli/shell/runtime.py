@@ -39,6 +39,8 @@ class Runtime:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    began_s: float = field(default_factory=time.monotonic)
+    """When the command began, by the monotonic clock."""
     dialer: str | None = None
     """How workers are reached, instead of the context's way."""
     on_interrupt: list[str] = field(default_factory=list)

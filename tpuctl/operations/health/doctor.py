@@ -24,7 +24,8 @@ def run_checks(checks: Sequence[DoctorCheck], scope: DoctorScope) -> Iterator[He
 
     A check that has not answered by the deadline is `unknown`, and its thread is left behind.
     """
-    ends_s = scope.monotonic() + scope.deadline_s
+    began_s = scope.monotonic() if scope.began_s is None else scope.began_s
+    ends_s = began_s + scope.deadline_s
     started = [(check, _start(check, scope)) for check in checks]
     for check, lines in started:
         yield from _lines_until(ends_s, check, lines, scope)

@@ -49,12 +49,13 @@ class Examination:
 
 
 @contextmanager
-def examination_of(runtime: DoctorRuntime) -> Iterator[Examination]:
+def examination_of(runtime: DoctorRuntime, began_s: float) -> Iterator[Examination]:
     """The checks of this machine, and those of the context's cloud where there is one to ask.
 
+    Their deadline counts from `began_s` on, by the monotonic clock.
     Raises NotFoundError for a context that does not exist.
     """
-    scope = DoctorScope(runtime.home, runtime.environ, runtime.now)
+    scope = DoctorScope(runtime.home, runtime.environ, runtime.now, began_s=began_s)
     context, own = _context_and_own_checks(runtime)
     if context is None:
         yield Examination((*registry.MACHINE_CHECKS, *own), scope)
@@ -66,14 +67,23 @@ def examination_of(runtime: DoctorRuntime) -> Iterator[Examination]:
 
 
 def examination_of_target(
-    runtime: DoctorRuntime, name: str, *, zone: str | None, is_job: bool, is_node: bool
+    runtime: DoctorRuntime,
+    name: str,
+    *,
+    began_s: float,
+    zone: str | None,
+    is_job: bool,
+    is_node: bool,
 ) -> Examination:
     """The checks of the job or the node of that name; the context's cloud is asked for it.
 
+    Their deadline counts from `began_s` on, by the monotonic clock.
     Raises NotFoundError, and UsageError where a job and a node have the name.
     """
     found = find_subject(runtime, name, command="doctor", zone=zone, is_job=is_job, is_node=is_node)
-    scope = DoctorScope(runtime.home, runtime.environ, runtime.now, runtime.context)
+    scope = DoctorScope(
+        runtime.home, runtime.environ, runtime.now, runtime.context, began_s=began_s
+    )
     if isinstance(found, JobRecord):
         job = JobTarget(runtime, runtime.access, found)
         return Examination(checks_of_job(job), scope)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEADLINE_S = 8.0
-"""Within which all checks answer: with the start of the command it is 10 s at most."""
+"""From the start of the command on, within which all checks answer: 10 s at most with its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ class DoctorScope:
     known_clients: DoctorClients | None = None
     deadline_s: float = DEADLINE_S
     """Seconds from the start within which all checks answer."""
+    began_s: float | None = None
+    """When the command began, by `monotonic`; None: when the checks begin."""
     monotonic: Callable[[], float] = time.monotonic
 
     @property

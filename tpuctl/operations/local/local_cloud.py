@@ -136,6 +136,14 @@ def endpoint_line(home: Path, name: str) -> Mapping[str, Any] | None:
     return line if is_its_own else None
 
 
+def served_version(home: Path, name: str) -> str:
+    """The version that the simulator of that name runs, or ran last; empty where it is not known.
+
+    A simulator goes on with the version that it was started with, whatever is installed meanwhile.
+    """
+    return str(_serving(state_directory(home, name)).get("version", ""))
+
+
 def up(home: Path, name: str, options: SimulatorOptions) -> Mapping[str, Any]:
     """Start the simulator unless it runs; returns its endpoint line.
 
@@ -343,16 +351,22 @@ def startup_error(status: int, log: Path) -> TpuctlError:
 
 def _require_same_options(path: Path, options: SimulatorOptions) -> None:
     asked = options.arguments()
-    try:
-        serving = json.loads((path / "serving.json").read_text("utf-8"))["arguments"]
-    except (OSError, ValueError, KeyError):
-        serving = []
+    serving = _serving(path).get("arguments", [])
     if asked and asked != serving:
         now = " ".join(serving) or "no options"
         raise ConflictError(
             f"the local cloud runs already with {now}, not with {' '.join(asked)}",
             hint="run: tpuctl local down, then local up again",
         )
+
+
+def _serving(path: Path) -> Mapping[str, Any]:
+    """How the simulator of a state directory was started; empty where it is not known."""
+    try:
+        found = json.loads((path / "serving.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _start(argv: list[str], log: Path) -> "subprocess.Popen[bytes]":

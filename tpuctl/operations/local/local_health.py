@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
+from tpuctl import __version__
 from tpuctl.byte_size import size_text
 from tpuctl.config import DEFAULT_CONTEXT
 from tpuctl.errors import LocalIOError, PreconditionError
@@ -51,7 +52,14 @@ def ask_cloud(home: Path, name: str) -> Iterator[HealthCheck]:
         fix = f"tpuctl local down{_name_option(name)}"
         yield HealthCheck(CLOUD, HealthState.FAIL, str(error), fix, error=error)
         return
-    yield HealthCheck(CLOUD, HealthState.PASS, f"{name!r} runs (pid {line['pid']})")
+    version = local_cloud.served_version(home, name)
+    if version != __version__:
+        fix = f"tpuctl local down{_name_option(name)}"
+        evidence = f"{name!r} runs in version {version or 'unknown'}, and this is {__version__}"
+        yield HealthCheck(CLOUD, HealthState.WARN, evidence, fix)
+        return
+    evidence = f"{name!r} runs (pid {line['pid']}, version {version})"
+    yield HealthCheck(CLOUD, HealthState.PASS, evidence)
 
 
 def ask_isolation(home: Path, name: str) -> Iterator[HealthCheck]:

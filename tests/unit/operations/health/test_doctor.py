@@ -1,6 +1,7 @@
 """Checks run side by side, in the table's order; what does not answer is unknown."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -112,3 +113,11 @@ def test_what_is_shared_is_made_once_and_an_error_is_not_kept():
     with pytest.raises(ValueError, match="not yet"):
         get()
     assert (get(), get(), len(made)) == (2, 2, 2)
+
+
+def test_the_deadline_counts_from_the_start_of_the_command(tmp_path):
+    never = threading.Event()
+    late = replace(scope(tmp_path, 5.0), began_s=100.0, monotonic=lambda: 105.0)
+    (found,) = doctor.run_checks([check_of("slow", before=never.wait)], late)
+    never.set()
+    assert found.evidence == "no answer within 5 s"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tpuctl import __version__
 from tpuctl.models.health import HealthState
 from tpuctl.operations.local import local_cloud, local_health
 
@@ -133,3 +134,15 @@ def test_a_cloud_of_an_older_version_is_ended_by_the_printed_fix(monkeypatch, tm
     monkeypatch.setattr(local_cloud, "endpoint_line", lambda *_: None)
     (line,) = local_health.ask_cloud(tmp_path, "local")
     assert line.state == HealthState.PASS
+
+
+def test_a_cloud_that_runs_on_in_the_version_before_an_upgrade(monkeypatch, tmp_path):
+    path = tmp_path / "local" / "local"
+    path.mkdir(parents=True)
+    monkeypatch.setattr(local_cloud, "endpoint_line", lambda *_: {"name": "local", "pid": 4711})
+    monkeypatch.setattr(local_cloud, "context_of", lambda _line: None)
+    for version, state in (("0.0.9", HealthState.WARN), (__version__, HealthState.PASS)):
+        (path / "serving.json").write_text(json.dumps({"arguments": [], "version": version}))
+        (line,) = local_health.ask_cloud(tmp_path, "local")
+        assert line.state == state
+        assert version in line.evidence
