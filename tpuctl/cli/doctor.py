@@ -19,11 +19,7 @@ from tpuctl.errors import UsageError
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health import fixes
 from tpuctl.operations.health.doctor import exit_code_of, run_checks
-from tpuctl.operations.health.examination import (
-    Examination,
-    examination_of,
-    examination_of_target,
-)
+from tpuctl.operations.health.examination import Examination, examination_of
 
 LINE: Columns[HealthCheck] = {
     **attributes(check="name", state="state.value"),
@@ -116,6 +112,9 @@ def _examination(
 ) -> AbstractContextManager[Examination]:
     if wanted.name is None:
         return examination_of(runtime, began_s)
+    # It loads what explain needs: half a second that the others need not pay.
+    from tpuctl.operations.health.target_examination import examination_of_target
+
     return nullcontext(
         examination_of_target(
             runtime,

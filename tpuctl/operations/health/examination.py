@@ -1,35 +1,39 @@
 """What the doctor examines: the context in use, found without starting anything, and its checks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
-from tpuctl.api.ssh.keys import key_paths
-from tpuctl.config import Context
+from tpuctl.config import Config, Context
 from tpuctl.errors import DamagedStateError, PreconditionError, UsageError
 from tpuctl.models.health import HealthCheck
-from tpuctl.models.job import JobRecord
 from tpuctl.operations.health import registry
-from tpuctl.operations.health.checks.target.job_checks import JobTarget, checks_of_job
-from tpuctl.operations.health.checks.target.node_checks import NodeTarget, checks_of_node
 from tpuctl.operations.health.scope import DoctorCheck, DoctorScope, open_clients
-from tpuctl.operations.jobs.events import JobRuntime
 from tpuctl.operations.local import local_cloud, local_health
 from tpuctl.operations.local.local_health import LocalCheck
-from tpuctl.operations.metrics.explain import find_subject
-
-if TYPE_CHECKING:
-    from tpuctl.api.ssh.keys import Access
 
 
-class DoctorRuntime(JobRuntime, Protocol):
-    """What the doctor needs of a command."""
+class DoctorRuntime(Protocol):
+    """What the doctor of machine and context needs of a command."""
 
     @property
-    def access(self) -> "Access":
-        """This user's SSH key, made when it is not there, and the dialer to the workers."""
+    def home(self) -> Path:
+        """The directory of this user's own tpuctl files."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of the person who runs the command."""
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The wall clock, in seconds since 1970."""
+
+    @property
+    def config(self) -> Config:
+        """The configuration file; raises DamagedStateError, UsageError."""
 
     @property
     def known_context_name(self) -> str:
@@ -64,32 +68,6 @@ def examination_of(runtime: DoctorRuntime, began_s: float) -> Iterator[Examinati
     with open_clients(context) as clients:
         checks = (*registry.MACHINE_CHECKS, *own, *registry.CONTEXT_CHECKS)
         yield Examination(checks, replace(scope, known_context=context, known_clients=clients))
-
-
-def examination_of_target(
-    runtime: DoctorRuntime,
-    name: str,
-    *,
-    began_s: float,
-    zone: str | None,
-    is_job: bool,
-    is_node: bool,
-) -> Examination:
-    """The checks of the job or the node of that name; the context's cloud is asked for it.
-
-    Their deadline counts from `began_s` on, by the monotonic clock.
-    Raises NotFoundError, and UsageError where a job and a node have the name.
-    """
-    found = find_subject(runtime, name, command="doctor", zone=zone, is_job=is_job, is_node=is_node)
-    scope = DoctorScope(
-        runtime.home, runtime.environ, runtime.now, runtime.context, began_s=began_s
-    )
-    if isinstance(found, JobRecord):
-        job = JobTarget(runtime, runtime.access, found)
-        return Examination(checks_of_job(job), scope)
-    has_key = all(path.is_file() for path in key_paths(runtime.home))
-    node = NodeTarget(runtime, runtime.access if has_key else None, found)
-    return Examination(checks_of_node(node), scope)
 
 
 def _context_and_own_checks(
