@@ -22,6 +22,9 @@ GOOGLE_STORAGE = "https://storage.googleapis.com"
 GOOGLE_COMPUTE = "https://compute.googleapis.com"
 GOOGLE_SERVICE_USAGE = "https://serviceusage.googleapis.com"
 GOOGLE_MONITORING = "https://monitoring.googleapis.com"
+GOOGLE_RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
+GOOGLE_BILLING = "https://cloudbilling.googleapis.com"
+GOOGLE_IAM = "https://iam.googleapis.com"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
@@ -60,6 +63,12 @@ class Context:
     """Where the quota of external addresses is asked for."""
     monitoring_endpoint: str = GOOGLE_MONITORING
     """Where the time series of workers are asked for."""
+    resourcemanager_endpoint: str = GOOGLE_RESOURCE_MANAGER
+    """Where it is asked what the caller may do in the project."""
+    billing_endpoint: str = GOOGLE_BILLING
+    """Where it is asked whether the project has a billing account."""
+    iam_endpoint: str = GOOGLE_IAM
+    """Where service accounts are asked for."""
     network: str | None = None
     """This and the following: what new slices have, unless who asks for them says otherwise."""
     subnetwork: str | None = None
@@ -255,6 +264,9 @@ def refuse_plaintext_endpoint(context: Context) -> None:
         context.serviceusage_endpoint,
         context.compute_endpoint,
         context.monitoring_endpoint,
+        context.resourcemanager_endpoint,
+        context.billing_endpoint,
+        context.iam_endpoint,
     ):
         try:
             found = urlsplit(url)

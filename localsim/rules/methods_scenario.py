@@ -23,29 +23,17 @@ from localsim.rules.scenario.fault_types import (
     UnreachableZone,
     WorkerFault,
 )
+from localsim.rules.scenario.google_apis import TPU, disabled_error
 from localsim.rules.scenario.incidents import Incident
 from localsim.rules.scenario.scenario import Scenario
 from localsim.rules.scenario.timeline import EntryProgress
 from localsim.rules.scenario.timeline_types import RequestVerb
 from localsim.rules.state import node_faults
 
-_SERVICE = "tpu.googleapis.com"
-_CONSOLE = "https://console.developers.google.com"
-_PREREQUISITES = (
-    (
-        "tpu_api",
-        "SERVICE_DISABLED",
-        "Cloud TPU API has not been used in project {number} before or it is disabled. Enable it "
-        f"by visiting {_CONSOLE}/apis/api/{_SERVICE}/overview?project={{number}} then retry.",
-    ),
-    (
-        "billing",
-        "BILLING_DISABLED",
-        "This API method requires billing to be enabled. Please enable billing on project "
-        f"#{{number}} by visiting {_CONSOLE}/billing/enable?project={{number}} then retry.",
-    ),
+_BILLING = (
+    "This API method requires billing to be enabled. Please enable billing on project #{number} by "
+    "visiting https://console.developers.google.com/billing/enable?project={number} then retry."
 )
-"""What a project needs, in the order in which it is asked: setting, reason, Google's sentence."""
 
 
 class ScenarioMethods(ApiMethods):
@@ -140,18 +128,19 @@ class ScenarioMethods(ApiMethods):
 
     def require_enabled(self) -> None:
         """Raises CloudError while the project may not use Cloud TPU at all."""
-        for setting, reason, sentence in _PREREQUISITES:
-            if getattr(self.scenario, setting) != "enabled":
-                consumer = f"projects/{self._project.number}"
-                about = {"consumer": consumer, "service": _SERVICE}
-                info = ErrorInfo(reason, "googleapis.com", about)
-                message = sentence.format(number=self._project.number)
-                raise CloudError(Code.PERMISSION_DENIED, message, info)
-
-    def enable_api(self) -> None:
-        """Enable Cloud TPU for the project."""
         if self.scenario.tpu_api != "enabled":
-            self.change_scenario({"tpu_api": "enabled"})
+            raise disabled_error(TPU, self._project.number)
+        if self.scenario.billing != "enabled":
+            about = {"consumer": f"projects/{self._project.number}", "service": TPU}
+            info = ErrorInfo("BILLING_DISABLED", "googleapis.com", about)
+            sentence = _BILLING.format(number=self._project.number)
+            raise CloudError(Code.PERMISSION_DENIED, sentence, info)
+
+    def enable_apis(self, names: Collection[str]) -> None:
+        """Enable services for the project."""
+        left = [name for name in self.scenario.disabled_apis if name not in names]
+        tpu = "enabled" if TPU in names else self.scenario.tpu_api
+        self.change_scenario({"tpu_api": tpu, "disabled_apis": left})
 
     def meet_fault(self, method: str) -> FaultEffect | None:
         """Count a call of the method (`GetNode`) and return the effect of its faults, or None."""

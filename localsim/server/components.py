@@ -41,7 +41,6 @@ PROJECT = "local-project"
 PROJECT_NUMBER = 424242424242
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
-BUCKET_PROPERTIES = {"location": "US-WEST4"}
 MANUAL_START_S = 1_800_000_000.0
 
 
@@ -89,7 +88,7 @@ def build_components(
     tls_services = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
     objects = ObjectStore(state.path / "storage", clock)
-    objects.ensure_bucket(PROJECT, BUCKET, BUCKET_PROPERTIES)
+    objects.ensure_bucket(PROJECT, BUCKET, bucket_properties(rules))
     environment = _environment(settings, hosts, chosen)
     named = {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=named)
@@ -124,6 +123,7 @@ def build_components(
             samples=samples,
             cloud_port=orchestrator,
             now=clock.now,
+            scenario=lambda: cloud.scenario,
         ),
         sampler=UsageSampler(slices, chips, samples, clock),
         ports=chosen,
@@ -134,6 +134,11 @@ def build_components(
         offline=settings.offline,
         logs_requests=settings.log_requests,
     )
+
+
+def bucket_properties(rules: Scenario) -> dict[str, str]:
+    """The settings of the bucket that a cloud begins with."""
+    return {"location": rules.bucket_location}
 
 
 def _environment(
@@ -163,6 +168,9 @@ def _environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{others}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{others}/",
     }
 
 

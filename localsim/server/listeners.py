@@ -18,16 +18,18 @@ from localsim import accounts, service_ports
 from localsim.loopback import LOOPBACK, LOOPBACK_6
 from localsim.orchestrator import Orchestrator
 from localsim.rules.db.journal import NotWrittenError
+from localsim.rules.scenario.project_checks import EVERYBODY, firewall_rules, lets_ssh_in
+from localsim.rules.scenario.roles import OWNER
 from localsim.server.components import (
     BUCKET,
-    BUCKET_PROPERTIES,
     PROJECT,
     PROJECT_NUMBER,
     ZONE,
     Components,
+    bucket_properties,
 )
 from localsim.server.workstation import Workstation
-from localsim.services.auth import oauth2
+from localsim.services.auth import iam, oauth2
 from localsim.services.authorization import (
     Authenticator,
     GrpcAuthorization,
@@ -108,7 +110,10 @@ async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
     port = parts.ports["tpu_grpc"]
     front = GrpcFront(_own_names(parts.ports, *OWN_NAMES))
     stack.push_async_callback(front.close)
-    front.server_port = await service_ports.start_grpc(_grpc_handlers(parts, front.admits), stack)
+    authorization = GrpcAuthorization(_callers(parts), PROJECT, secure=False)
+    front.server_port = await service_ports.start_grpc(
+        _grpc_handlers(parts, front.admits), stack, interceptors=(authorization,)
+    )
     for listening in service_ports.open_port(port):
         front.open(listening)
     for listening in await _open_vpc_sockets(parts, "tpu_grpc", stack):
@@ -165,9 +170,13 @@ def _request_log(
 
 
 def _callers(parts: Components) -> Authenticator:
-    return Authenticator(
-        parts.worker_tokens, None if parts.tls_services is None else parts.tls_services.tokens
-    )
+    cloud, tls_services = parts.orchestrator.cloud, parts.tls_services
+
+    def everybody() -> iam.Account | None:
+        return iam.everybody(cloud.scenario.member_roles.get(EVERYBODY, (OWNER,)))
+
+    tokens = None if tls_services is None else tls_services.tokens
+    return Authenticator(parts.worker_tokens, tokens, everybody)
 
 
 def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:
@@ -213,7 +222,13 @@ async def _open_socks(parts: Components, stack: AsyncExitStack) -> None:
     """Lead clients on this machine to the workers, unless a fault makes the VPC unreachable."""
     cloud = parts.orchestrator.cloud
     ports = service_ports.open_port(parts.ports["vpc"])
-    socks = await serve_socks(parts.slices, ports, is_cut_off=cloud.meet_unreachable_vpc)
+
+    def is_cut_off() -> bool:
+        return cloud.meet_unreachable_vpc() or not lets_ssh_in(
+            firewall_rules(cloud.scenario.firewalls)
+        )
+
+    socks = await serve_socks(parts.slices, ports, is_cut_off=is_cut_off)
     stack.push_async_callback(socks.close)
     for listening in await _open_vpc_sockets(parts, "vpc", stack):
         socks.open(listening)
@@ -313,7 +328,7 @@ def build_controls(parts: Components, watch: RequestWatch | None = None) -> Cont
     async def reset() -> None:
         await orchestrator.reset()
         parts.project.clear()
-        objects.begin_again(PROJECT, BUCKET, BUCKET_PROPERTIES)
+        objects.begin_again(PROJECT, BUCKET, bucket_properties(orchestrator.cloud.scenario))
         if watch is not None:
             watch.clear()
 

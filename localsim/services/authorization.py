@@ -47,18 +47,20 @@ class Authenticator:
 
     workers: WorkerTokens
     tokens: AccessTokens | None = None
+    everybody: Callable[[], iam.Account | None] = lambda: None
+    """Returns the account that a caller without token is; None where it may do everything."""
 
     def caller(
         self, authorization: object, service: str, method: str, *, secure: bool
     ) -> iam.Account | None:
-        """The account that calls; None for a caller without token. Raises CloudError."""
+        """The account that calls; None for one that may do everything. Raises CloudError."""
         worker = self.workers.caller(authorization)
         if worker is not None:
             account, scopes = worker
             require_scope(scopes, {"service": service, "method": method})
             return account
         if not secure:
-            return None
+            return self.everybody()
         header = authorization if isinstance(authorization, str) else None
         if self.tokens is None:
             raise unknown_caller(header, service, method)
@@ -72,24 +74,30 @@ class Authenticator:
 
 
 class GrpcAuthorization(_Interceptor):
-    """An interceptor for a grpc.aio server with TLS, which refuses before the handler runs."""
+    """An interceptor for a grpc.aio server, which refuses before the handler runs."""
 
-    def __init__(self, callers: Authenticator, project: str) -> None:
-        """`project` is named where a request does not say what it is about."""
+    def __init__(self, callers: Authenticator, project: str, *, secure: bool = True) -> None:
+        """`project` is named where a request does not say what it is about.
+
+        Without TLS a caller needs no token.
+        """
         self._callers = callers
         self._project = project
+        self._secure = secure
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: Any
     ) -> Any:
         """The handler of one call, or one that refuses it."""
+        if not self._secure and self._callers.everybody() is None:
+            return await continuation(details)
         metadata = dict(details.invocation_metadata or ())
         try:
             method = details.method.strip("/").replace("/", ".")
             header = metadata.get("authorization")
             service, _ = NEIGHBOURS.get(method, (iam.TPU_SERVICE, ""))
             _require(
-                self._callers.caller(header, service, method, secure=True),
+                self._callers.caller(header, service, method, secure=self._secure),
                 method,
                 _routed(metadata.get(ROUTING)) or f"projects/{self._project}",
             )
@@ -114,7 +122,7 @@ def rest_authorization(callers: Authenticator) -> Middleware:
         method = f"{route.method.service}.{route.method.name}"
         _require(callers.of(request, iam.TPU_SERVICE, method), method, resource)
 
-    return _checked(check, _refuse_in_json)
+    return _checked(callers, check, _refuse_in_json)
 
 
 def storage_authorization(callers: Authenticator) -> Middleware:
@@ -136,7 +144,7 @@ def storage_authorization(callers: Authenticator) -> Middleware:
                 raise permission_denied(account.email, permission)
         request[ACCOUNT] = account
 
-    return _checked(check, refusal)
+    return _checked(callers, check, refusal)
 
 
 def other_api_authorization(callers: Authenticator, project: str) -> Authorize:
@@ -172,10 +180,13 @@ def _refuse_in_json(_request: web.Request, error: CloudError) -> web.Response:
     return web.json_response(document, status=status)
 
 
-def _checked(check: Callable[[web.Request], None], refuse: _Refuse) -> Middleware:
+def _checked(
+    callers: Authenticator, check: Callable[[web.Request], None], refuse: _Refuse
+) -> Middleware:
     @web.middleware
     async def authorized(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not request.secure and "Authorization" not in request.headers:
+        is_named = request.secure or "Authorization" in request.headers
+        if not is_named and callers.everybody() is None:
             return await handler(request)
         try:
             check(request)

@@ -53,6 +53,23 @@ class ProjectMetadata:
         """The stored operation of that name, or None."""
         return self._read(f"operation/{name}")
 
+    def write_operation(self, operation: Mapping[str, object]) -> None:
+        """Store an operation that changed something else."""
+        with transaction(self._connection):
+            self._write(f"operation/{operation['name']}", operation)
+
+    def policy(self, resource: str) -> dict[str, list[str]]:
+        """The roles of each member in the policy of a resource of the project."""
+        document = self._read(f"policy/{resource}") or {}
+        return {
+            member: list(roles) for member, roles in document.items() if isinstance(roles, list)
+        }
+
+    def write_policy(self, resource: str, roles: Mapping[str, list[str]]) -> None:
+        """Replace the policy of a resource of the project."""
+        with transaction(self._connection):
+            self._write(f"policy/{resource}", roles)
+
     def transaction(self) -> AbstractContextManager[None]:
         """A transaction of its database, which has the project's secrets and log entries too."""
         return transaction(self._connection)

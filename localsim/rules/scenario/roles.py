@@ -38,13 +38,42 @@ _STORAGE = frozenset(
     "storage.multipartUploads.listParts",
     "storage.objects.move",
 }
-_COMPUTE = frozenset(
+_COMPUTE_READ = frozenset(
     f"compute.{each}"
     for each in (
-        *("projects.get", "projects.setCommonInstanceMetadata"),
-        *("globalOperations.get", "regions.get"),
+        *("projects.get", "regions.get", "globalOperations.get", "regionOperations.get"),
+        *("firewalls.get", "firewalls.list", "networks.get", "networks.list"),
+        *("routers.get", "routers.list", "subnetworks.get"),
     )
 )
+_FIREWALL_CHANGE = frozenset({"compute.firewalls.create", "compute.firewalls.delete"})
+_NETWORK_CHANGE = frozenset(
+    f"compute.{each}"
+    for each in (
+        *("networks.updatePolicy", "routers.create", "routers.update"),
+        "subnetworks.setPrivateIpGoogleAccess",
+    )
+)
+_OS_LOGIN = frozenset({"compute.instances.osLogin"})
+_COMPUTE = (
+    _COMPUTE_READ
+    | _FIREWALL_CHANGE
+    | _NETWORK_CHANGE
+    | _OS_LOGIN
+    | {"compute.projects.setCommonInstanceMetadata", "compute.instances.osAdminLogin"}
+)
+_SERVICES_READ = frozenset({"serviceusage.services.list", "serviceusage.quotas.get"})
+_ACCOUNTS_READ = frozenset({"iam.serviceAccounts.get", "iam.serviceAccounts.list"})
+_ACCOUNTS_USE = frozenset({"iam.serviceAccounts.actAs"})
+_ACCOUNTS_CHANGE = frozenset(
+    f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
+)
+_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.buckets."))
+_OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
+_POLICIES = frozenset(
+    f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
+)
+_QUOTA_CHANGE = frozenset({"cloudquotas.quotas.get", "cloudquotas.quotas.update"})
 _SECRETS_READ = frozenset(
     f"secretmanager.{kind}.{verb}" for kind in ("secrets", "versions") for verb in ("get", "list")
 )
@@ -59,7 +88,7 @@ _METRICS_READ = frozenset(
     for kind in ("metricDescriptors", "monitoredResourceDescriptors", "timeSeries")
 )
 
-ROLES: Mapping[str, frozenset[str]] = {
+_PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/tpu.admin": _PROJECT_READ | _TPU_READ | _TPU_CHANGE,
     "roles/tpu.viewer": _PROJECT_READ | _TPU_READ,
     "roles/storage.admin": _STORAGE,
@@ -68,9 +97,38 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/logging.logWriter": _LOGS_WRITE,
     "roles/logging.viewer": _LOGS_READ,
     "roles/monitoring.viewer": _METRICS_READ,
+    "roles/storage.objectAdmin": _OBJECTS,
+    "roles/storage.objectUser": _OBJECTS,
+    "roles/storage.objectViewer": _OBJECTS_READ,
+    "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
+    "roles/browser": frozenset({"resourcemanager.projects.get"}),
+    "roles/serviceusage.serviceUsageViewer": _PROJECT_READ | _SERVICES_READ,
+    "roles/serviceusage.serviceUsageAdmin": _PROJECT_READ
+    | _SERVICES_READ
+    | {"serviceusage.services.enable"},
+    "roles/compute.networkViewer": _COMPUTE_READ - {"compute.projects.get"},
+    "roles/compute.viewer": _COMPUTE_READ,
+    "roles/compute.securityAdmin": _COMPUTE_READ | _FIREWALL_CHANGE,
+    "roles/compute.networkAdmin": _COMPUTE_READ | _NETWORK_CHANGE,
+    "roles/compute.osLogin": _OS_LOGIN | {"compute.projects.get"},
+    "roles/compute.osAdminLogin": _OS_LOGIN
+    | {"compute.projects.get", "compute.instances.osAdminLogin"},
+    "roles/iap.tunnelResourceAccessor": frozenset({"iap.tunnelInstances.accessViaIAP"}),
+    "roles/iam.serviceAccountUser": _ACCOUNTS_READ | _ACCOUNTS_USE,
+    "roles/iam.serviceAccountAdmin": _ACCOUNTS_READ
+    | _ACCOUNTS_CHANGE
+    | {"iam.serviceAccounts.getIamPolicy", "iam.serviceAccounts.setIamPolicy"},
+    "roles/billing.projectManager": frozenset({"resourcemanager.projects.createBillingAssignment"}),
+    "roles/cloudquotas.admin": _QUOTA_CHANGE,
+    "roles/resourcemanager.projectIamAdmin": _POLICIES,
     # An editor sets no policies and reads no secrets.
     "roles/editor": _PROJECT_READ
-    | {"serviceusage.services.list", "serviceusage.services.enable", "serviceusage.quotas.get"}
+    | _SERVICES_READ
+    | _ACCOUNTS_READ
+    | _ACCOUNTS_USE
+    | _ACCOUNTS_CHANGE
+    | _QUOTA_CHANGE
+    | {"serviceusage.services.enable", "resourcemanager.projects.getIamPolicy"}
     | _TPU_READ
     | _TPU_CHANGE
     | (_STORAGE - {"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
@@ -80,6 +138,13 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _LOGS_WRITE
     | _LOGS_READ
     | _METRICS_READ,
+}
+OWNER = "roles/owner"
+"""Has every permission."""
+POLICY_ADMIN = "roles/resourcemanager.projectIamAdmin"
+ROLES: Mapping[str, frozenset[str]] = {
+    **_PREDEFINED,
+    OWNER: frozenset[str]().union(*_PREDEFINED.values()),
 }
 EDITOR = "roles/editor"
 """What the Compute Engine default account has in most projects."""

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self, get_type_hints
 
-from localsim.rules.scenario import fault_texts, timeline_texts
+from localsim.rules.scenario import fault_texts, project_checks, timeline_texts
 from localsim.rules.scenario import scenario_checks as checks
 from localsim.rules.scenario.distributions import Amount
 from localsim.rules.scenario.roles import EDITOR, ROLES
@@ -103,6 +103,20 @@ class Scenario:
     """`disabled` until somebody enables the service for the project."""
     billing: Ability = "enabled"
     """`disabled` refuses everything, whatever the quota."""
+    disabled_apis: project_checks.DisabledApis = ()
+    """Other APIs that are refused until somebody enables them for the project."""
+    member_roles: project_checks.MemberRoles = field(default_factory=dict)
+    """Member of the project's policy -> roles; `allUsers` is a caller without token, an owner."""
+    service_accounts: project_checks.ServiceAccounts = field(default_factory=dict)
+    """ID of a service account -> its state; `default` is Compute Engine's."""
+    firewalls: project_checks.Firewalls = None
+    """The rules that let traffic in; None stands for those of a new project."""
+    routers: project_checks.Routers = ()
+    """The routers of the networks, with the names of their NATs."""
+    subnets_without_google_access: project_checks.Regions = ()
+    """Regions from whose subnets Google's APIs need an external address."""
+    bucket_location: Annotated[str, checks.text] = "US-WEST4"
+    """Where the bucket is that the cloud begins with."""
     worker_roles: Annotated[Sequence[str], checks.list_of(checks.one_of(*ROLES))] = (EDITOR,)
     """Roles of the service account that programs on workers act as."""
     faults: Annotated[Sequence[str], checks.list_of(fault_texts.check)] = ()

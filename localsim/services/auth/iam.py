@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
-from localsim.rules.scenario.roles import permissions
+from localsim.rules.scenario.roles import OWNER, POLICY_ADMIN, permissions
 
 DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"
@@ -17,6 +17,10 @@ ACCOUNTS: Mapping[str, Sequence[str]] = {
 """Service accounts that have a key, and their roles in the project."""
 
 
+ANONYMOUS = "Anonymous caller"
+"""What Google calls a caller without token."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """A service account that calls, by its e-mail address, with its roles in the project."""
@@ -25,9 +29,17 @@ class Account:
     roles: Sequence[str]
 
 
+def everybody(roles: Sequence[str]) -> Account | None:
+    """Whoever calls without token, from the roles of `allUsers`; None for an owner.
+
+    Nobody but the owner of this machine reaches the servers so, who may always set the policy.
+    """
+    return None if OWNER in roles else Account(ANONYMOUS, (*roles, POLICY_ADMIN))
+
+
 def granted_permissions(account: Account | None, wanted: Iterable[str]) -> list[str]:
-    """The wanted permissions that an account has; None, a caller without token, has all."""
-    held = None if account is None else permissions(account.roles)
+    """The wanted permissions that an account has; None stands for an owner, who has all."""
+    held = None if account is None or OWNER in account.roles else permissions(account.roles)
     return [each for each in wanted if held is None or each in held]
 
 

@@ -9,8 +9,11 @@ SERVICE_OF = {
     "tpu.googleapis.com": "tpu_rest",
     **dict.fromkeys(
         (
+            "cloudbilling.googleapis.com",
+            "cloudquotas.googleapis.com",
             "cloudresourcemanager.googleapis.com",
             "compute.googleapis.com",
+            "iam.googleapis.com",
             "iamcredentials.googleapis.com",
             "logging.googleapis.com",
             "monitoring.googleapis.com",

@@ -1,22 +1,25 @@
 """The part of Compute Engine that those who use TPUs ask: metadata of the project, addresses."""
 
 import re
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from localsim.rules.model.quota_pools import region_of
 from localsim.rules.project.project_metadata import StaleFingerprintError
 from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, HttpRefusal, api_methods
-from localsim.services.storage.wire.resources import timestamp
+from localsim.services.other_apis.project_setup.compute_calls import (
+    PROJECT,
+    absent_resource,
+    finished_operation,
+    invalid_field,
+    link,
+)
 from tpuctl import catalog
 
 MANY_ADDRESSES = 1_000_000
 """The limit that is shown where the scenario has none: Compute Engine always shows one."""
 MOST_VALUE_BYTES = 256 * 1024
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_VERSION = "/compute/{version}"
-_PROJECT = f"{_VERSION}/projects/{{project}}"
 
 
 def _get_project(call: ApiCall) -> dict[str, Any]:
@@ -27,7 +30,7 @@ def _get_project(call: ApiCall) -> dict[str, Any]:
         "kind": "compute#project",
         "id": str(project.number),
         "name": project.id,
-        "selfLink": _link(call, ""),
+        "selfLink": link(call, ""),
         "commonInstanceMetadata": {**metadata, **({"items": items} if items else {})},
         "defaultServiceAccount": f"{project.number}-compute@developer.gserviceaccount.com",
         "defaultNetworkTier": "PREMIUM",
@@ -37,7 +40,7 @@ def _get_project(call: ApiCall) -> dict[str, Any]:
 
 
 def _set_metadata(call: ApiCall) -> dict[str, Any]:
-    operation = _operation(call)
+    operation = finished_operation(call, "compute.projects.setCommonInstanceMetadata", "")
     fingerprint = str(call.body.get("fingerprint", ""))
     try:
         call.project.metadata.replace(_items(call.body), fingerprint, operation)
@@ -52,10 +55,7 @@ def _get_operation(call: ApiCall) -> dict[str, object]:
     name = call.names["operation"]
     operation = call.project.metadata.operation(name)
     if operation is None:
-        sentence = (
-            f"The resource 'projects/{call.project.id}/global/operations/{name}' was not found"
-        )
-        raise HttpRefusal(404, "notFound", sentence)
+        raise absent_resource(call, f"global/operations/{name}")
     return operation
 
 
@@ -64,8 +64,7 @@ async def _get_region(call: ApiCall) -> dict[str, Any]:
     name = call.names["region"]
     zones = [zone for zone in catalog.zones() if region_of(zone) == name]
     if not zones:
-        path = f"projects/{call.project.id}/regions/{name}"
-        raise HttpRefusal(404, "notFound", f"The resource '{path}' was not found")
+        raise absent_resource(call, f"regions/{name}")
     usage = await call.project.cloud_port.run(lambda cloud: cloud.address_quota(name))
     limit = float(MANY_ADDRESSES if usage.limit is None else usage.limit)
     return {
@@ -73,31 +72,9 @@ async def _get_region(call: ApiCall) -> dict[str, Any]:
         "name": name,
         "description": name,
         "status": "UP",
-        "zones": [_link(call, f"/zones/{zone}") for zone in zones],
+        "zones": [link(call, f"/zones/{zone}") for zone in zones],
         "quotas": [{"metric": usage.quota_id, "limit": limit, "usage": float(usage.usage)}],
-        "selfLink": _link(call, f"/regions/{name}"),
-    }
-
-
-def _operation(call: ApiCall) -> dict[str, Any]:
-    """An operation that is done: setting metadata takes no time here."""
-    moment = timestamp(call.project.now())
-    epoch_ms = int(call.project.now() * 1000)
-    words = [secrets.token_hex(size) for size in (7, 4, 4)]
-    name = f"operation-{epoch_ms}-{'-'.join(words)}"
-    return {
-        "kind": "compute#operation",
-        "id": str(secrets.randbits(62)),
-        "name": name,
-        "operationType": "compute.projects.setCommonInstanceMetadata",
-        "targetLink": _link(call, ""),
-        "targetId": str(call.project.number),
-        "status": "DONE",
-        "progress": 100,
-        "insertTime": moment,
-        "startTime": moment,
-        "endTime": moment,
-        "selfLink": _link(call, f"/global/operations/{name}"),
+        "selfLink": link(call, f"/regions/{name}"),
     }
 
 
@@ -105,48 +82,39 @@ def _items(body: Mapping[str, Any]) -> dict[str, str]:
     """The pairs of a compute#metadata; raises HttpRefusal."""
     items = body.get("items", [])
     if not isinstance(items, list):
-        raise _invalid("items")
+        raise invalid_field("items")
     pairs: dict[str, str] = {}
     for item in items:
         pair = item if isinstance(item, dict) else {}
         key, value = pair.get("key"), pair.get("value")
         if not isinstance(key, str) or not _KEY.fullmatch(key) or key in pairs:
-            raise _invalid("items.key")
+            raise invalid_field("items.key")
         if not isinstance(value, str) or len(value.encode()) > MOST_VALUE_BYTES:
-            raise _invalid("items.value")
+            raise invalid_field("items.value")
         pairs[key] = value
     return pairs
 
 
-def _invalid(field: str) -> HttpRefusal:
-    return HttpRefusal(400, "invalid", f"Invalid value for field 'resource.{field}'")
-
-
-def _link(call: ApiCall, path: str) -> str:
-    version = call.names["version"]
-    return f"{call.origin}/compute/{version}/projects/{call.project.id}{path}"
-
-
 ROWS = api_methods(
     COMPUTE,
-    ("projects.get", f"GET {_PROJECT}", "compute.projects.get", _get_project),
+    ("projects.get", f"GET {PROJECT}", "compute.projects.get", _get_project),
     (
         "projects.setCommonInstanceMetadata",
-        f"POST {_PROJECT}/setCommonInstanceMetadata",
+        f"POST {PROJECT}/setCommonInstanceMetadata",
         "compute.projects.setCommonInstanceMetadata",
         _set_metadata,
     ),
     (
         "globalOperations.get",
-        f"GET {_PROJECT}/global/operations/{{operation}}",
+        f"GET {PROJECT}/global/operations/{{operation}}",
         "compute.globalOperations.get",
         _get_operation,
     ),
     (
         "globalOperations.wait",
-        f"POST {_PROJECT}/global/operations/{{operation}}/wait",
+        f"POST {PROJECT}/global/operations/{{operation}}/wait",
         "compute.globalOperations.get",
         _get_operation,
     ),
-    ("regions.get", f"GET {_PROJECT}/regions/{{region}}", "compute.regions.get", _get_region),
+    ("regions.get", f"GET {PROJECT}/regions/{{region}}", "compute.regions.get", _get_region),
 )

@@ -9,6 +9,7 @@ from localsim.rules.project.log_store import LogStore
 from localsim.rules.project.project_metadata import ProjectMetadata
 from localsim.rules.project.secret_store import SecretStore
 from localsim.rules.project.worker_samples import WorkerSampleStore
+from localsim.rules.scenario.scenario import Scenario
 from localsim.services.auth.iam import Account
 from localsim.services.tpu.calls import CloudPort
 
@@ -19,6 +20,9 @@ LOGGING = "logging.googleapis.com"
 MONITORING = "monitoring.googleapis.com"
 CLOUD_BILLING = "cloudbilling.googleapis.com"
 SECRET_MANAGER = "secretmanager.googleapis.com"
+BILLING = "cloudbilling.googleapis.com"
+IAM = "iam.googleapis.com"
+QUOTAS = "cloudquotas.googleapis.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class ProjectContext:
     cloud_port: CloudPort
     now: Callable[[], float]
     """Simulated seconds since the epoch."""
+    scenario: Callable[[], Scenario]
+    """The scenario in force."""
 
     def clear(self) -> None:
         """Delete the metadata, secrets, log entries and samples of the project, in one change."""

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from localsim.rules.model.cloud_errors import CloudError, Code, unimplemented
+from localsim.rules.scenario.google_apis import disabled_error
 from localsim.services.auth import oauth2
 from localsim.services.auth.iam import Account
 from localsim.services.net.request_guard import require_json
@@ -24,11 +25,21 @@ from localsim.services.other_apis import (
 )
 from localsim.services.other_apis.other_api_calls import (
     COMPUTE,
+    IAM,
+    SERVICE_USAGE,
     ApiCall,
     ApiMethod,
     HttpRefusal,
     ProjectContext,
     foreign_project_error,
+)
+from localsim.services.other_apis.project_setup import (
+    cloud_billing,
+    cloud_quotas,
+    firewalls,
+    project_policy,
+    service_accounts,
+    vpc_networks,
 )
 from localsim.services.rest.json_messages import parse_json
 
@@ -42,6 +53,12 @@ ROWS = (
     *resourcemanager.ROWS,
     *secretmanager.ROWS,
     *cloud_billing_skus.ROWS,
+    *cloud_billing.ROWS,
+    *cloud_quotas.ROWS,
+    *firewalls.ROWS,
+    *project_policy.ROWS,
+    *service_accounts.ROWS,
+    *vpc_networks.ROWS,
     *(method.rest() for method in MESSAGE_METHODS),
 )
 REASONS = {
@@ -99,8 +116,11 @@ async def _answered(
     request: web.Request,
 ) -> Any:
     asked = names.get("project", project.id)
-    if asked not in (project.id, str(project.number)):
+    own = (project.id, str(project.number), *(("-",) if row.service == IAM else ()))
+    if asked not in own:
         raise foreign_project_error(row.service, asked)
+    if row.service in project.scenario().disabled_apis and row.service != SERVICE_USAGE:
+        raise disabled_error(row.service, project.number)
     try:
         body = parse_json(await request.read())
     except web.HTTPRequestEntityTooLarge:

@@ -8,20 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
+from localsim.rules.scenario.google_apis import TITLES, TPU
 from localsim.services.other_apis.other_api_calls import SERVICE_USAGE, ApiCall, api_methods
 
-TPU = "tpu.googleapis.com"
-TITLES: Mapping[str, str] = {
-    TPU: "Cloud TPU API",
-    "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
-    "compute.googleapis.com": "Compute Engine API",
-    "logging.googleapis.com": "Cloud Logging API",
-    "monitoring.googleapis.com": "Cloud Monitoring API",
-    "secretmanager.googleapis.com": "Secret Manager API",
-    "serviceusage.googleapis.com": "Service Usage API",
-    "storage.googleapis.com": "Cloud Storage API",
-}
-"""Every service there is; all of them are enabled but Cloud TPU where the scenario says so."""
 DONE = "noop.DONE_OPERATION"
 TPU_QUOTA_SUFFIX = "ForTPUAPI"
 UNLIMITED = -1
@@ -32,12 +21,12 @@ _GET, _LIST, _ENABLE = (f"serviceusage.services.{verb}" for verb in ("get", "lis
 _QUOTA = "serviceusage.quotas.get"
 
 
-async def _get(call: ApiCall) -> dict[str, Any]:
-    return _service(call, _known([call.names["service"]])[0], await _closed(call))
+def _get(call: ApiCall) -> dict[str, Any]:
+    return _service(call, _known([call.names["service"]])[0], _closed(call))
 
 
-async def _list(call: ApiCall) -> dict[str, Any]:
-    closed, wanted = await _closed(call), call.query.get("filter", "")
+def _list(call: ApiCall) -> dict[str, Any]:
+    closed, wanted = _closed(call), call.query.get("filter", "")
     services = [_service(call, name, closed) for name in TITLES]
     return {"services": [one for one in services if wanted in ("", f"state:{one['state']}")]}
 
@@ -106,15 +95,16 @@ def _bucket(row: Any) -> dict[str, Any]:
     }
 
 
-async def _closed(call: ApiCall) -> frozenset[str]:
+def _closed(call: ApiCall) -> frozenset[str]:
     """The services that are not enabled."""
-    setting = await call.project.cloud_port.run(lambda cloud: cloud.scenario.tpu_api)
-    return frozenset() if setting == "enabled" else frozenset({TPU})
+    scenario = call.project.scenario()
+    closed = frozenset(scenario.disabled_apis)
+    return closed if scenario.tpu_api == "enabled" else closed | {TPU}
 
 
 async def _open(call: ApiCall, names: Sequence[str]) -> None:
-    if TPU in names:
-        await call.project.cloud_port.run(lambda cloud: cloud.enable_api())
+    if _closed(call) & set(names):
+        await call.project.cloud_port.run(lambda cloud: cloud.enable_apis(names))
 
 
 def _service(call: ApiCall, name: str, closed: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -25,6 +25,9 @@ NEIGHBOURS = (
     "serviceusage.",
     "cloudresourcemanager.",
     "secretmanager.",
+    "cloudbilling.",
+    "cloudquotas.",
+    "iam.",
     "logging.",
     "monitoring.",
 )

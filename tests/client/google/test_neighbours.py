@@ -1,4 +1,4 @@
-"""The neighbours of Cloud TPU: as much of five APIs as the clients of this one ask for."""
+"""The neighbours of Cloud TPU: as much of other APIs as the clients of this one ask for."""
 
 import json
 from urllib.parse import urlsplit

@@ -202,6 +202,9 @@ def _context_of(line: Mapping[str, Any]) -> Context:
         serviceusage_endpoint=line["serviceusage"],
         compute_endpoint=line["compute"],
         monitoring_endpoint=line["monitoring"],
+        resourcemanager_endpoint=line["cloudresourcemanager"],
+        billing_endpoint=line["cloudbilling"],
+        iam_endpoint=line["iam"],
     )
 
 
@@ -253,6 +256,9 @@ def client_environment(line: Mapping[str, Any]) -> dict[str, str]:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{line['secretmanager']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{line['logging']}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{line['monitoring']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{line['cloudbilling']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{line['cloudquotas']}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{line['iam']}/",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": line["project"],
         "CLOUDSDK_COMPUTE_ZONE": line["zone"],
