@@ -90,6 +90,12 @@ class QuotaNaming:
         """The suffix of slices of one size, which may be empty."""
         return self.suffixes.get(size, "")
 
+    def quota_id(self, size: str, *, is_preemptible: bool) -> str:
+        """The id of the quota that slices of one size count against."""
+        tier = "Preemptible" if is_preemptible else ""
+        scope = f"PerProjectPer{self.scope.title()}ForTPUAPI"
+        return f"{self.stem}{tier}{self.family}{self.suffix(size)}{scope}"
+
     @property
     def tells_sizes_apart(self) -> bool:
         """Whether slices of one worker have a quota of their own."""

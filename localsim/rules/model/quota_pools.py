@@ -39,14 +39,8 @@ def pool(accelerator_type: str, *, preemptible: bool) -> QuotaPool:
     quota = catalog.generation(kind.generation).quota
     if quota is None:
         raise catalog.UnknownError("accelerator type", accelerator_type)
-    words = (
-        quota.stem,
-        "Preemptible" if preemptible else "",
-        quota.family,
-        quota.suffix(kind.size),
-        f"PerProjectPer{quota.scope.title()}ForTPUAPI",
-    )
-    return QuotaPool("".join(words), quota.unit, quota.scope)
+    quota_id = quota.quota_id(kind.size, is_preemptible=preemptible)
+    return QuotaPool(quota_id, quota.unit, quota.scope)
 
 
 @cache

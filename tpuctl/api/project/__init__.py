@@ -1,0 +1,1 @@
+"""What Google says about a project: services, billing, permissions, accounts, networks."""
