@@ -4,7 +4,7 @@ Whoever comes over TLS needs a token. Who comes without TLS needs none, but is h
 token allows when it is that of a worker.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -23,7 +23,12 @@ from localsim.services.other_apis.other_api_server import MESSAGE_METHODS, Autho
 from localsim.services.rest import discovery, rest
 from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
-from localsim.services.storage.permissions import permission_denied, permissions_of, refusal
+from localsim.services.storage.permissions import (
+    bucket_of,
+    permission_denied,
+    permissions_of,
+    refusal,
+)
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 STORAGE = "storage.googleapis.com"
@@ -125,10 +130,14 @@ def rest_authorization(callers: Authenticator) -> Middleware:
     return _checked(callers, check, _refuse_in_json)
 
 
-def storage_authorization(callers: Authenticator) -> Middleware:
+def storage_authorization(
+    callers: Authenticator,
+    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
+) -> Middleware:
     """A middleware that authorizes requests of Cloud Storage.
 
-    The calls of a batch are authorized one by one.
+    The calls of a batch are authorized one by one. `bucket_roles` returns the roles that a bucket's
+    policy gives some members: it is asked for who lacks a permission in the project.
     """
 
     def check(request: web.Request) -> None:
@@ -139,6 +148,10 @@ def storage_authorization(callers: Authenticator) -> Middleware:
         if account is None:
             return
         held = iam.granted_permissions(account, asked)
+        if not asked or len(held) < len(asked):
+            bucket = bucket_of(request.method, request.raw_path)
+            account = iam.with_roles(account, bucket_roles(bucket, iam.members_of(account)))
+            held = iam.granted_permissions(account, asked)
         for permission in asked:
             if permission not in held:
                 raise permission_denied(account.email, permission)

@@ -50,7 +50,7 @@ _FIREWALL_CHANGE = frozenset({"compute.firewalls.create", "compute.firewalls.del
 _NETWORK_CHANGE = frozenset(
     f"compute.{each}"
     for each in (
-        *("networks.updatePolicy", "routers.create", "routers.update"),
+        *("networks.create", "networks.updatePolicy", "routers.create", "routers.update"),
         "subnetworks.setPrivateIpGoogleAccess",
     )
 )

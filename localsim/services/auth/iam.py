@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from localsim.rules.model.cloud_errors import CloudError, Code, ErrorInfo
-from localsim.rules.scenario.roles import OWNER, POLICY_ADMIN, permissions
+from localsim.rules.scenario.project_checks import EVERYBODY
+from localsim.rules.scenario.roles import OWNER, POLICY_ADMIN, ROLES, permissions
 
 DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"
@@ -35,6 +36,18 @@ def everybody(roles: Sequence[str]) -> Account | None:
     Nobody but the owner of this machine reaches the servers so, who may always set the policy.
     """
     return None if OWNER in roles else Account(ANONYMOUS, (*roles, POLICY_ADMIN))
+
+
+def members_of(account: Account) -> frozenset[str]:
+    """The members of a policy that an account counts as."""
+    if account.email == ANONYMOUS:
+        return frozenset({EVERYBODY})
+    return frozenset({EVERYBODY, "allAuthenticatedUsers", f"serviceAccount:{account.email}"})
+
+
+def with_roles(account: Account, roles: Iterable[str]) -> Account:
+    """The account with more roles, as far as they are known here."""
+    return Account(account.email, (*account.roles, *(role for role in roles if role in ROLES)))
 
 
 def granted_permissions(account: Account | None, wanted: Iterable[str]) -> list[str]:

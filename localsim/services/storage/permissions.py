@@ -6,7 +6,7 @@ delete.
 """
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
@@ -56,6 +56,16 @@ def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
     if route is None or (isinstance(route, StorageRoute) and route.is_absent):
         return ()
     return _ASKED.get(route.name, (route.name,))
+
+
+def bucket_of(verb: str, raw_path: str) -> str:
+    """The one bucket that a request is about; empty where it names none, or two."""
+    path = raw_path.partition("?")[0]
+    if storage_xml.is_xml_path(path):
+        return unquote(path.strip("/").partition("/")[0])
+    _, names = find_route(verb, path) or (None, {})
+    found = [text for name, text in names.items() if name.lower().endswith("bucket")]
+    return unquote(found[0]) if len(found) == 1 else ""
 
 
 def permission_denied(email: str, permission: str) -> CloudError:

@@ -10,7 +10,9 @@ from tpuctl.api.tpu.rest import RestApi
 def is_billing_enabled(rest: RestApi, project: str) -> bool:
     """Whether the project has an open billing account; raises what `ask` raises."""
     about = f"the billing of project {project}"
-    return bool(ask(rest, "GET", f"/v1/projects/{project}/billingInfo", about).get("billingEnabled"))
+    return bool(
+        ask(rest, "GET", f"/v1/projects/{project}/billingInfo", about).get("billingEnabled")
+    )
 
 
 def open_accounts(rest: RestApi) -> list[str]:

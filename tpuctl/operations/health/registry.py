@@ -1,6 +1,14 @@
 """The table of checks, in the order in which their lines are shown."""
 
 from tpuctl.operations.health.checks import context_access
+from tpuctl.operations.health.checks.cloud import (
+    bucket_place,
+    permissions,
+    project_setup,
+    worker_account,
+    worker_network,
+    zone_quota,
+)
 from tpuctl.operations.health.checks.machine import (
     disk_space,
     gcloud_settings,
@@ -24,5 +32,13 @@ MACHINE_CHECKS: tuple[DoctorCheck, ...] = (
     *shell_completion.CHECKS,
 )
 """Of this machine and its configuration; what they say of the context is left out without one."""
-CONTEXT_CHECKS: tuple[DoctorCheck, ...] = (*context_access.CHECKS,)
+CONTEXT_CHECKS: tuple[DoctorCheck, ...] = (
+    *context_access.CHECKS,
+    *project_setup.CHECKS,
+    *permissions.CHECKS,
+    *zone_quota.CHECKS,
+    *worker_account.CHECKS,
+    *bucket_place.CHECKS,
+    *worker_network.CHECKS,
+)
 """Of what the context's cloud answers: only where there is one to ask."""

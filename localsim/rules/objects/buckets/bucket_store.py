@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from localsim.clock import Clock
@@ -145,6 +145,20 @@ class Buckets:
         with self._database.snapshot():
             bucket = self.get(name)
             return shown_policy(bucket, self._bindings(bucket), version)
+
+    def roles_of(self, name: str, members: Collection[str]) -> frozenset[str]:
+        """The roles without conditions that a bucket's policy gives any of the members.
+
+        None for a bucket that is not there.
+        """
+        with self._database.snapshot():
+            bucket = self._find(name)
+            bindings = () if bucket is None else self._bindings(bucket)
+            return frozenset(
+                binding["role"]
+                for binding in bindings
+                if "condition" not in binding and not set(members).isdisjoint(binding["members"])
+            )
 
     def set_iam_policy(self, name: str, policy: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the policy; raises 412 when its etag is not the current one."""

@@ -1,8 +1,7 @@
 """The IAM policies of buckets: read, checked and written as a whole.
 
-Everybody who reaches this service owns everything, so a policy is kept and shown but grants
-nothing. Rules and words are the JSON API's as a public client's tests recorded them in October
-2026.
+Who has a role in the project needs none of a bucket: a policy adds to what that one grants. Rules
+and words are the JSON API's as a public client's tests recorded them in October 2026.
 """
 
 import base64

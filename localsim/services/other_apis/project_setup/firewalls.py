@@ -72,7 +72,7 @@ async def _replace(
     )
     operation = finished_operation(call, verb, f"/global/firewalls/{name}")
     call.project.metadata.write_operation(operation)
-    return dict(operation)
+    return operation
 
 
 def _rules(call: ApiCall) -> Sequence[Mapping[str, Any]]:

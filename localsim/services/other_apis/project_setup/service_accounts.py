@@ -5,12 +5,12 @@ https://cloud.google.com/iam/docs/reference/rest/v1/projects.serviceAccounts
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from localsim import accounts
 from localsim.rules.model.cloud_errors import CloudError, Code
-from localsim.rules.scenario.project_checks import DEFAULT_ACCOUNT, EVERYBODY
+from localsim.rules.scenario.project_checks import DEFAULT_ACCOUNT
 from localsim.rules.scenario.roles import ROLES, permissions
 from localsim.services.auth import iam
 from localsim.services.other_apis.other_api_calls import IAM, ApiCall, api_methods
@@ -67,7 +67,7 @@ def _test_permissions(call: ApiCall) -> dict[str, Any]:
     if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
         raise CloudError(Code.INVALID_ARGUMENT, "permissions must be a list of strings.")
     of_project = iam.granted_permissions(call.account, wanted)
-    bound = permissions(_roles(call, _found(call)).get(_member(call), ()))
+    bound = permissions(_bound_roles(call, _found(call)))
     granted = [each for each in wanted if each in of_project or each in bound]
     return {"permissions": granted} if granted else {}
 
@@ -89,10 +89,10 @@ def _roles(call: ApiCall, email: str) -> Mapping[str, list[str]]:
     return call.project.metadata.policy(email)
 
 
-def _member(call: ApiCall) -> str:
-    """The caller, as policies name it."""
-    is_known = call.account is not None and "@" in call.account.email
-    return f"serviceAccount:{call.account.email}" if call.account and is_known else EVERYBODY
+def _bound_roles(call: ApiCall, email: str) -> Iterable[str]:
+    """The roles that the account's own policy gives the caller."""
+    members = iam.members_of(call.account) if call.account else ()
+    return [role for member in members for role in _roles(call, email).get(member, ())]
 
 
 def _states(call: ApiCall) -> dict[str, str]:

@@ -46,6 +46,21 @@ def _get_network(call: ApiCall) -> dict[str, Any]:
     return _network(call, _required_network(call, call.names["network"]))
 
 
+async def _insert_network(call: ApiCall) -> dict[str, Any]:
+    name = call.body.get("name")
+    if not isinstance(name, str) or not name:
+        raise invalid_field("name")
+    known = call.project.scenario().networks
+    if known is None or name in known:
+        path = f"projects/{call.project.id}/global/networks/{name}"
+        raise HttpRefusal(409, "alreadyExists", f"The resource '{path}' already exists")
+    setting = {"networks": [*known, name]}
+    await call.project.cloud_port.run(lambda cloud: cloud.change_scenario(setting))
+    operation = finished_operation(call, "insert", f"/global/networks/{name}")
+    call.project.metadata.write_operation(operation)
+    return operation
+
+
 def _network(call: ApiCall, name: str) -> dict[str, Any]:
     regions = dict.fromkeys(map(region_of, catalog.zones()))
     return {
@@ -195,7 +210,7 @@ def _done(call: ApiCall, kind: str, target: str) -> dict[str, Any]:
     place = f"/regions/{call.names['region']}"
     operation = finished_operation(call, kind, target, place)
     call.project.metadata.write_operation(operation)
-    return dict(operation)
+    return operation
 
 
 def _get_operation(call: ApiCall) -> Mapping[str, object]:
@@ -218,6 +233,7 @@ ROWS = api_methods(
     COMPUTE,
     ("networks.list", f"GET {_NETWORKS}", "compute.networks.list", _list_networks),
     ("networks.get", f"GET {_NETWORKS}/{{network}}", "compute.networks.get", _get_network),
+    ("networks.insert", f"POST {_NETWORKS}", "compute.networks.create", _insert_network),
     (
         "subnetworks.get",
         f"GET {_SUBNETS}/{{subnetwork}}",

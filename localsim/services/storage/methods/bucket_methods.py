@@ -86,7 +86,7 @@ def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
 
 
 async def get_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """The bucket's policy; it is stored, and grants nobody anything."""
+    """The bucket's policy; it adds to what the project's policy grants."""
     version = requests.integer_parameter(call.query, "optionsRequestedPolicyVersion") or 1
     return reply(call, service.buckets.get_iam_policy(call.bucket, version))
 
