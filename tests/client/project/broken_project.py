@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,10 @@ from system.clients.gcloud_cli import Program
 
 from tpuctl import config
 from tpuctl.config import Config
+from tpuctl.models.health import HealthCheck
+from tpuctl.operations.health import registry
+from tpuctl.operations.health.doctor import run_checks
+from tpuctl.operations.health.scope import DoctorScope, open_clients
 from tpuctl.operations.local import local_cloud
 
 NAME = "mine"
@@ -34,7 +39,7 @@ class BrokenProject:
 
     cloud: Cloud
     tpuctl: Runner
-    gcloud: Program
+    gcloud: Program | None
 
     def break_it(self, scenario: Mapping[str, Any], **settings: Any) -> None:
         """Change the scenario of the cloud and the settings of the context."""
@@ -45,6 +50,13 @@ class BrokenProject:
     def examine(self) -> Sequence[Line]:
         """The lines of `tpuctl doctor`."""
         return [Line(**line) for line in self.tpuctl("doctor", "-o", "json").json]
+
+    def ask_cloud(self) -> Sequence[HealthCheck]:
+        """The lines of the checks that ask the cloud, without the command line around them."""
+        context = config.load(self.tpuctl.home).contexts[NAME]
+        with open_clients(context) as clients:
+            scope = DoctorScope(self.tpuctl.home, {}, time.time, context, clients)
+            return list(run_checks(registry.CONTEXT_CHECKS, scope))
 
     def line(self, check: str, state: str = "") -> Line:
         """The first line of a check that is in the state, or in a bad one; else the last one."""
@@ -58,6 +70,7 @@ class BrokenProject:
         for part in parts:
             program, *argv = shlex.split(part)
             if program == "gcloud":
+                assert self.gcloud is not None
                 self.gcloud(*argv).ok()
             else:
                 assert program == "tpuctl", command
@@ -66,6 +79,6 @@ class BrokenProject:
         return len(parts)
 
 
-def project_in(home: Path, cloud: Cloud, gcloud: Program) -> BrokenProject:
+def project_in(home: Path, cloud: Cloud, gcloud: Program | None) -> BrokenProject:
     """A project with a context of its own in the directory."""
     return BrokenProject(cloud, Runner(home, sleep=cloud.control.advance), gcloud)

@@ -33,9 +33,11 @@ MACHINE_CHECKS: tuple[DoctorCheck, ...] = (
 )
 """Of this machine and its configuration; what they say of the context is left out without one."""
 CONTEXT_CHECKS: tuple[DoctorCheck, ...] = (
-    *context_access.CHECKS,
+    *(check for check in context_access.CHECKS if check.name == context_access.CREDENTIALS),
+    # What mends a refusal of the next ones is told by these.
     *project_setup.CHECKS,
     *permissions.CHECKS,
+    *(check for check in context_access.CHECKS if check.name != context_access.CREDENTIALS),
     *zone_quota.CHECKS,
     *worker_account.CHECKS,
     *bucket_place.CHECKS,

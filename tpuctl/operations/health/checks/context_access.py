@@ -21,6 +21,7 @@ CREDENTIALS = "credentials"
 PROJECT = "project and Cloud TPU API"
 LISTING = "permission to list nodes"
 BUCKET = "bucket"
+_ENABLE = "gcloud services enable tpu.googleapis.com"
 _TOKEN_S = 7.0
 """Within which a token is to come: a little less than the doctor waits for its checks."""
 _MISSING = re.compile(r"Permission '[\w.]+' denied")
@@ -49,9 +50,7 @@ def ask_project(scope: DoctorScope) -> Iterator[HealthCheck]:
     def attempt() -> str:
         return f"{project}: {len(scope.clients.tpu().list_zones())} zones"
 
-    yield _line_of(
-        PROJECT, attempt, f"gcloud services enable tpu.googleapis.com --project={project}"
-    )
+    yield _line_of(PROJECT, attempt, f"{_ENABLE} --project={project}")
 
 
 def ask_node_listing(scope: DoctorScope) -> Iterator[HealthCheck]:
@@ -118,8 +117,10 @@ def _failure(name: str, error: TpuctlError, fix: str) -> HealthCheck:
     """The line of a failure; its fix is the error's own hint where that is the better one."""
     state = HealthState.UNKNOWN if isinstance(error, TransientError) else HealthState.FAIL
     is_worded = name != BUCKET and error.hint is not None and _MISSING.search(str(error))
-    is_explained = isinstance(error, CredentialsError | TransientError) or is_worded
-    command = command_of(error.hint) if is_explained else fix
+    own = command_of(error.hint)
+    is_other = name == PROJECT and own is not None and _ENABLE not in own  # billing, for one
+    is_explained = isinstance(error, CredentialsError | TransientError) or is_worded or is_other
+    command = own if is_explained else fix
     return HealthCheck(name, state, str(error), command, error=error)
 
 

@@ -47,19 +47,20 @@ def ask_apis(scope: DoctorScope) -> Iterator[HealthCheck]:
     needed = (*_NEEDED, *_OF_DIALER.get(context.dialer, ()))
     missing = [name for name in needed if name not in enabled]
     unheard = [name for name in _HELPFUL if name not in enabled]
+    # One command enables all of them.
+    fix = f"gcloud services enable {' '.join((*missing, *unheard))} --project={context.project}"
     if missing:
-        yield _disabled_line(context.project, missing, HealthState.FAIL)
+        yield _disabled_line(missing, HealthState.FAIL, "Cloud TPU cannot be used", fix)
     if unheard:
-        yield _disabled_line(context.project, unheard, HealthState.WARN)
+        yield _disabled_line(unheard, HealthState.WARN, "the doctor sees less", fix)
     if not missing and not unheard:
         wanted = len(needed) + len(_HELPFUL)
         yield HealthCheck(APIS, HealthState.PASS, f"all {wanted} that tpuctl asks are enabled")
 
 
-def _disabled_line(project: str, names: Sequence[str], state: HealthState) -> HealthCheck:
+def _disabled_line(names: Sequence[str], state: HealthState, effect: str, fix: str) -> HealthCheck:
     verb = "is" if len(names) == 1 else "are"
-    evidence = f"{', '.join(names)} {verb} not enabled"
-    fix = f"gcloud services enable {' '.join(names)} --project={project}"
+    evidence = f"{', '.join(names)} {verb} not enabled: {effect}"
     return HealthCheck(APIS, state, evidence, fix, is_safe=True)
 
 
