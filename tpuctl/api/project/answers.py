@@ -1,6 +1,7 @@
 """One question to an API of JSON, and what its refusals mean."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tpuctl.api.tpu.rest import Reply, RestApi
@@ -46,6 +47,15 @@ def ask_pages(rest: RestApi, path: str, about: str) -> Iterator[Mapping[str, Any
         return ask(rest, "GET", f"{path}&pageToken={token}" if token else path, about)
 
     return read_pages(fetch, json_token, TransientError, about)
+
+
+@contextmanager
+def parse_answer(about: str) -> Iterator[None]:
+    """Raise TransientError where the block finds another shape in an answer than it expects."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise TransientError(f"the answer about {about} is not understood: {error}") from error
 
 
 def _refusal(reply: Reply, about: str) -> TpuctlError:

@@ -3,7 +3,7 @@
 https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo
 """
 
-from tpuctl.api.project.answers import ask
+from tpuctl.api.project.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 
@@ -18,5 +18,6 @@ def is_billing_enabled(rest: RestApi, project: str) -> bool:
 def open_accounts(rest: RestApi) -> list[str]:
     """The ids of the open billing accounts that the caller sees; raises what `ask` raises."""
     found = ask(rest, "GET", "/v1/billingAccounts", "the billing accounts")
-    accounts = [each for each in found.get("billingAccounts", ()) if each.get("open")]
-    return [str(each["name"]).rpartition("/")[2] for each in accounts]
+    with parse_answer("the billing accounts"):
+        accounts = [each for each in found.get("billingAccounts", ()) if each.get("open")]
+        return [str(each["name"]).rpartition("/")[2] for each in accounts]

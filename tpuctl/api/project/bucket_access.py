@@ -6,7 +6,7 @@ https://cloud.google.com/storage/docs/json_api/v1/buckets/testIamPermissions
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
-from tpuctl.api.project.answers import ask
+from tpuctl.api.project.answers import ask, parse_answer
 from tpuctl.api.project.resource_manager import permissions_in, roles_in
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.store.gcs.object_info import BucketFacts, bucket_facts
@@ -14,7 +14,9 @@ from tpuctl.store.gcs.object_info import BucketFacts, bucket_facts
 
 def facts_of_bucket(rest: RestApi, bucket: str) -> BucketFacts:
     """Where the bucket is, and its default class; raises what `ask` raises."""
-    return bucket_facts(dict(ask(rest, "GET", _path(bucket), f"gs://{bucket}")))
+    found = ask(rest, "GET", _path(bucket), f"gs://{bucket}")
+    with parse_answer(f"gs://{bucket}"):
+        return bucket_facts(dict(found))
 
 
 def granted_on_bucket(rest: RestApi, bucket: str, wanted: Sequence[str]) -> frozenset[str]:

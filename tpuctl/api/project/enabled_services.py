@@ -3,16 +3,17 @@
 https://cloud.google.com/service-usage/docs/reference/rest/v1/services/list
 """
 
-from tpuctl.api.project.answers import ask_pages
+from tpuctl.api.project.answers import ask_pages, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 
 def enabled_services(rest: RestApi, project: str) -> frozenset[str]:
     """The names of the enabled APIs, as `tpu.googleapis.com`; raises what `ask` raises."""
     path = f"/v1/projects/{project}/services?filter=state:ENABLED&pageSize=200"
-    pages = ask_pages(rest, path, f"the enabled APIs of project {project}")
-    return frozenset(
-        str(service.get("config", {}).get("name") or str(service["name"]).rpartition("/")[2])
-        for page in pages
-        for service in page.get("services", ())
-    )
+    about = f"the enabled APIs of project {project}"
+    with parse_answer(about):
+        return frozenset(
+            str(service.get("config", {}).get("name") or str(service["name"]).rpartition("/")[2])
+            for page in ask_pages(rest, path, about)
+            for service in page.get("services", ())
+        )

@@ -3,13 +3,12 @@
 https://cloud.google.com/compute/docs/reference/rest/v1/firewalls/list
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.api.project.answers import ask, ask_pages
+from tpuctl.api.project.answers import ask, ask_pages, parse_answer
 from tpuctl.api.tpu.rest import RestApi
-from tpuctl.errors import TransientError
 
 _ALL_PROTOCOLS = "all"
 
@@ -40,11 +39,10 @@ def ingress_rules(rest: RestApi, project: str) -> list[IngressRule]:
     unless somebody asks for them.
     """
     path = f"/compute/v1/projects/{project}/global/firewalls?maxResults=500"
-    pages = ask_pages(rest, path, f"the firewall of project {project}")
-    try:
+    about = f"the firewall of project {project}"
+    with parse_answer(about):
+        pages = ask_pages(rest, path, about)
         return [_rule(item) for page in pages for item in page.get("items", ()) if _is_open(item)]
-    except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise TransientError(f"the answer about the firewall is not understood: {error}") from error
 
 
 def has_network(rest: RestApi, project: str, network: str) -> bool:
@@ -63,16 +61,20 @@ def reaches_google_apis(rest: RestApi, project: str, region: str, subnet: str) -
 def has_nat(rest: RestApi, project: str, region: str, network: str) -> bool:
     """Whether a router of the network has a Cloud NAT in the region."""
     path = f"/compute/v1/projects/{project}/regions/{region}/routers?maxResults=500"
-    pages = ask_pages(rest, path, f"the routers of {region}")
-    routers = [item for page in pages for item in page.get("items", ())]
-    return any(each.get("nats") for each in routers if _last(each.get("network")) == network)
+    about = f"the routers of {region}"
+    with parse_answer(about):
+        pages = ask_pages(rest, path, about)
+        routers = [item for page in pages for item in page.get("items", ())]
+        return any(each.get("nats") for each in routers if _last(each.get("network")) == network)
 
 
 def project_metadata(rest: RestApi, project: str) -> Mapping[str, str]:
     """The metadata that every machine of the project has, unless its own says otherwise."""
-    found = ask(rest, "GET", f"/compute/v1/projects/{project}", f"the metadata of {project}")
-    items: Sequence[Mapping[str, Any]] = found.get("commonInstanceMetadata", {}).get("items", ())
-    return {str(item["key"]): str(item.get("value", "")) for item in items}
+    about = f"the metadata of {project}"
+    found = ask(rest, "GET", f"/compute/v1/projects/{project}", about)
+    with parse_answer(about):
+        items = found.get("commonInstanceMetadata", {}).get("items", ())
+        return {str(item["key"]): str(item.get("value", "")) for item in items}
 
 
 def _is_open(item: Mapping[str, Any]) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.api.project.answers import ask
+from tpuctl.api.project.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
-from tpuctl.errors import TransientError
 
 MOST_PERMISSIONS = 100
 """So many permissions can be tested at once."""
@@ -52,16 +51,15 @@ def roles_by_member(rest: RestApi, project: str) -> Mapping[str, frozenset[str]]
 
 def permissions_in(answer: Mapping[str, Any]) -> frozenset[str]:
     """The permissions in an answer of any `testIamPermissions`."""
-    return frozenset(map(str, answer.get("permissions", ())))
+    with parse_answer("permissions"):
+        return frozenset(map(str, answer.get("permissions", ())))
 
 
 def roles_in(policy: Mapping[str, Any]) -> Mapping[str, frozenset[str]]:
     """The roles of each member of a policy, without those that have a condition."""
     roles: dict[str, set[str]] = {}
-    try:
+    with parse_answer("a policy"):
         for binding in policy.get("bindings", ()):
             for member in () if binding.get("condition") else binding.get("members", ()):
                 roles.setdefault(str(member), set()).add(str(binding["role"]))
-    except (TypeError, AttributeError, LookupError) as error:
-        raise TransientError(f"the answer about a policy is not understood: {error}") from error
     return {member: frozenset(held) for member, held in roles.items()}
