@@ -36,8 +36,9 @@ def test_a_context_that_works(lab):
     result = lab("doctor", "-o", "json")
     assert (result.code, bad_lines(result)) == (0, {})
     assert result.json[0].keys() == {"check", "state", "evidence", "fix", "is_safe"}
-    assert list(lines_of(result))[-4:] == [
-        "credentials", "project and Cloud TPU API", "permission to list nodes", "bucket",
+    assert list(lines_of(result))[-7:] == [
+        "credentials", "permissions on the bucket", "project and Cloud TPU API",
+        "permission to list nodes", "bucket", "bucket beside the zone", "class of the bucket",
     ]  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from tpuctl.api.project.bucket_access import facts_of_bucket
 from tpuctl.catalog.egress import EgressRate, egress_rate
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.models.quota_holders import region_of
-from tpuctl.operations.health.checks.cloud.caller import ask_endpoint
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, of_bucket
+from tpuctl.operations.health.scope import DoctorScope
 
 PLACE, CLASS = "bucket beside the zone", "class of the bucket"
 _STANDARD = "STANDARD"
@@ -61,4 +61,4 @@ def _nearer_bucket(scope: DoctorScope) -> str:
     )
 
 
-CHECKS = (DoctorCheck(PLACE, ask_bucket_place),)
+CHECKS = (of_bucket(PLACE, ask_bucket_place),)

@@ -1,10 +1,21 @@
 """Who asks, as a policy names them, and the command that grants them a role."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from tpuctl.api.tpu.rest import RestApi
-from tpuctl.operations.health.scope import DoctorScope
+from tpuctl.config import (
+    GOOGLE_BILLING,
+    GOOGLE_COMPUTE,
+    GOOGLE_IAM,
+    GOOGLE_RESOURCE_MANAGER,
+    GOOGLE_SERVICE_USAGE,
+    GOOGLE_TPU,
+)
+from tpuctl.errors import NotFoundError
+from tpuctl.models.health import HealthCheck
+from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
 
 T = TypeVar("T")
 
@@ -12,7 +23,45 @@ EVERYBODY = "allUsers"
 """As what a policy knows a caller without credentials."""
 _OF_GCLOUD = 'user:"$(gcloud config get-value account)"'
 """The account of gcloud, for credentials that do not say whose they are."""
+_OF_GOOGLE = frozenset(
+    {
+        GOOGLE_BILLING,
+        GOOGLE_COMPUTE,
+        GOOGLE_IAM,
+        GOOGLE_RESOURCE_MANAGER,
+        GOOGLE_SERVICE_USAGE,
+    }
+)
 _ACCOUNT_DOMAIN = ".gserviceaccount.com"
+
+
+def of_one_cloud(
+    name: str, ask: Callable[[DoctorScope], Iterator[HealthCheck]], *endpoints: str
+) -> DoctorCheck:
+    """A check that asks these endpoints, by the names of the context's fields.
+
+    It has no line where one of them belongs to another cloud than the nodes: what that one says is
+    about something else.
+    """
+
+    def ask_own(scope: DoctorScope) -> Iterator[HealthCheck]:
+        context = scope.context
+        is_google = context.tpu_endpoint == GOOGLE_TPU
+        asked = [getattr(context, each) for each in endpoints]
+        if all((each in _OF_GOOGLE) == is_google for each in asked):
+            yield from ask(scope)
+
+    return DoctorCheck(name, ask_own)
+
+
+def of_bucket(name: str, ask: Callable[[DoctorScope], Iterator[HealthCheck]]) -> DoctorCheck:
+    """A check of the bucket, which has no line where there is none: another line says so."""
+
+    def ask_present(scope: DoctorScope) -> Iterator[HealthCheck]:
+        with suppress(NotFoundError):
+            yield from ask(scope)
+
+    return DoctorCheck(name, ask_present)
 
 
 def member_of(scope: DoctorScope) -> str:

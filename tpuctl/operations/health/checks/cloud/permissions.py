@@ -10,6 +10,8 @@ from tpuctl.operations.health.checks.cloud.caller import (
     bucket_grant_command,
     grant_command,
     member_of,
+    of_bucket,
+    of_one_cloud,
 )
 from tpuctl.operations.health.needed_permissions import (
     IAP_NEEDS,
@@ -17,7 +19,7 @@ from tpuctl.operations.health.needed_permissions import (
     ON_BUCKET,
     CommandNeeds,
 )
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.scope import DoctorScope
 
 IN_PROJECT_NAME, ON_BUCKET_NAME = "permissions in the project", "permissions on the bucket"
 IAP = "iap"
@@ -71,6 +73,6 @@ def _line_of(name: str, need: CommandNeeds, granted: Iterable[str], fix: str) ->
 
 
 CHECKS = (
-    DoctorCheck(IN_PROJECT_NAME, ask_project_permissions),
-    DoctorCheck(ON_BUCKET_NAME, ask_bucket_permissions),
+    of_one_cloud(IN_PROJECT_NAME, ask_project_permissions, "resourcemanager_endpoint"),
+    of_bucket(ON_BUCKET_NAME, ask_bucket_permissions),
 )

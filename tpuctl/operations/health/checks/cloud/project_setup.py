@@ -7,8 +7,8 @@ from tpuctl.api.project.enabled_services import enabled_services
 from tpuctl.api.project.resource_manager import read_project
 from tpuctl.errors import PermissionDeniedError
 from tpuctl.models.health import HealthCheck, HealthState
-from tpuctl.operations.health.checks.cloud.caller import ask_endpoint
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, of_one_cloud
+from tpuctl.operations.health.scope import DoctorScope
 
 PROJECT, APIS, BILLING = "project", "APIs", "billing"
 _NEEDED = ("tpu.googleapis.com", "compute.googleapis.com", "storage.googleapis.com")
@@ -88,7 +88,7 @@ def ask_billing(scope: DoctorScope) -> Iterator[HealthCheck]:
 
 
 CHECKS = (
-    DoctorCheck(PROJECT, ask_project_state),
-    DoctorCheck(APIS, ask_apis),
-    DoctorCheck(BILLING, ask_billing),
+    of_one_cloud(PROJECT, ask_project_state, "resourcemanager_endpoint"),
+    of_one_cloud(APIS, ask_apis, "serviceusage_endpoint"),
+    of_one_cloud(BILLING, ask_billing, "billing_endpoint"),
 )

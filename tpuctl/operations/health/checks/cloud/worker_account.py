@@ -14,13 +14,14 @@ from tpuctl.operations.health.checks.cloud.caller import (
     ask_endpoint,
     bucket_grant_command,
     member_of,
+    of_one_cloud,
 )
 from tpuctl.operations.health.needed_permissions import (
     CONVENIENCE_MEMBERS,
     LEGACY_WRITERS,
     ROLES_THAT_WRITE_OBJECTS,
 )
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.scope import DoctorScope
 
 if TYPE_CHECKING:
     from tpuctl.config import Context
@@ -66,11 +67,14 @@ def ask_bucket_rights(scope: DoctorScope) -> Iterator[HealthCheck]:
     """Whether workers may keep logs and checkpoints in the bucket, by the policies that say so."""
     context, email = scope.context, _email(scope)
     member = f"serviceAccount:{email}"
-    on_bucket = ask_endpoint(
-        scope,
-        context.storage_endpoint,
-        lambda rest: bucket_roles_by_member(rest, context.bucket),
-    )
+    try:
+        on_bucket = ask_endpoint(
+            scope,
+            context.storage_endpoint,
+            lambda rest: bucket_roles_by_member(rest, context.bucket),
+        )
+    except NotFoundError:
+        return  # the line of the bucket says so
     in_project = ask_endpoint(
         scope,
         context.resourcemanager_endpoint,
@@ -136,4 +140,7 @@ def _creation_command(context: Context, email: str) -> str:
     )
 
 
-CHECKS = (DoctorCheck(ACCOUNT, ask_account), DoctorCheck(RIGHTS, ask_bucket_rights))
+CHECKS = (
+    of_one_cloud(ACCOUNT, ask_account, "iam_endpoint", "resourcemanager_endpoint"),
+    of_one_cloud(RIGHTS, ask_bucket_rights, "resourcemanager_endpoint"),
+)

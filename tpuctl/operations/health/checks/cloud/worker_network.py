@@ -11,8 +11,8 @@ from tpuctl.api.ssh.os_login import ENABLE, is_on
 from tpuctl.errors import NotFoundError
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.models.quota_holders import region_of
-from tpuctl.operations.health.checks.cloud.caller import ask_endpoint
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, of_one_cloud
+from tpuctl.operations.health.scope import DoctorScope
 
 if TYPE_CHECKING:
     from tpuctl.api.project.networks import IngressRule
@@ -167,7 +167,7 @@ def _network(context: Context) -> str:
 
 
 CHECKS = (
-    DoctorCheck(FIREWALL, ask_network),
-    DoctorCheck(WAY_OUT, ask_way_out),
-    DoctorCheck(OS_LOGIN, ask_os_login),
+    of_one_cloud(FIREWALL, ask_network, "compute_endpoint"),
+    of_one_cloud(WAY_OUT, ask_way_out, "compute_endpoint"),
+    of_one_cloud(OS_LOGIN, ask_os_login, "compute_endpoint"),
 )

@@ -11,8 +11,8 @@ from tpuctl.jobs.remaining_quota import QuotaLeft, quota_by_zone
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.models.node import Provisioning
 from tpuctl.models.quota_holders import QuotaDemand, QuotaHolder, holders, region_of
-from tpuctl.operations.health.checks.cloud.caller import ask_endpoint
-from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, of_one_cloud
+from tpuctl.operations.health.scope import DoctorScope
 
 QUOTA = "quota"
 _MOST_NAMED = 3
@@ -121,4 +121,4 @@ def _place(kind: AcceleratorType, zone: str) -> str:
     return region_of(zone) if naming and naming.scope == "region" else zone
 
 
-CHECKS = (DoctorCheck(QUOTA, ask_quota),)
+CHECKS = (of_one_cloud(QUOTA, ask_quota, "serviceusage_endpoint"),)
