@@ -9,6 +9,7 @@ from tpuctl.operations.local import local_cloud
 
 ACCOUNT = "424242424242-compute@developer.gserviceaccount.com"
 QUOTA = "TPUV5sLitepodPerProjectPerZoneForTPUAPI"
+POOL = "quota v5e multi-worker on-demand"
 PROJECT, BUCKET = "permissions in the project", "permissions on the bucket"
 VIEWER = ["roles/tpu.viewer", "roles/serviceusage.serviceUsageViewer", "roles/compute.viewer"]
 EDITOR = ["roles/editor", "roles/storage.admin", "roles/iam.serviceAccountAdmin"]
@@ -67,7 +68,11 @@ CASES = {
     "the quota is zero": (
         {"quota": {QUOTA: 0}},
         {},
-        ("quota v5e on-demand", "fail", "0 of 0 chips left in us-west4-a: no v5litepod-16 can"),
+        (
+            POOL,
+            "fail",
+            "0 of 0 chips left in us-west4-a: no v5litepod-16 can",
+        ),
         "gcloud beta quotas preferences create --service=tpu.googleapis.com"
         f" --project=local-project --quota-id={QUOTA} --preferred-value=16"
         " --dimensions=zone=us-west4-a",
@@ -218,15 +223,15 @@ def test_os_login_of_the_project_shuts_out_keys(project):
 
 def test_who_holds_the_quota_is_named_with_what_frees_it(project):
     project.break_it({"quota": {QUOTA: 16}})
-    assert project.line("quota v5e on-demand").evidence == "16 of 16 chips left in us-west4-a"
+    assert project.line(POOL).evidence == "16 of 16 chips left in us-west4-a"
     assert project.tpuctl("node", "create", "old", "-t", "v5litepod-16").code == 0
-    line = project.line("quota v5e on-demand", "fail")
+    line = project.line(POOL, "fail")
     assert line.evidence == (
         "0 of 16 chips left in us-west4-a; node old has 16 (READY): no v5litepod-16 can be created"
     )
     assert line.fix == "tpuctl node delete old --zone us-west4-a"
     project.run(line.fix)
-    assert project.line("quota v5e on-demand").state == "pass"
+    assert project.line(POOL).state == "pass"
 
 
 @MATRIX

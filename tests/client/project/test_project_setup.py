@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 import requests
+from clouds import MATRIX
 from system.clients.gcloud_cli import GCLOUD, gcloud_program
 
 from tpuctl.operations.local import local_cloud
@@ -70,6 +71,7 @@ def test_an_api_that_is_not_enabled_is_refused_and_named(send, change):
     assert (send("GET", COMPUTE)[0], send("GET", service)[1]["state"]) == (200, "ENABLED")
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_enables_several_apis_at_once(send, change, gcloud):
     change(tpu_api="disabled", disabled_apis=["compute.googleapis.com", "iam.googleapis.com"])
@@ -89,6 +91,7 @@ def test_a_project_without_billing_says_so(send, change):
     assert send("PUT", path, {"billingAccountName": "billingAccounts/mine"})[0] == 403
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_links_the_billing_account(send, change, gcloud, tpuctl):
     change(billing="disabled")
@@ -143,6 +146,7 @@ def test_who_lacks_a_role_is_refused_on_every_wire(send, change, tpuctl):
     assert permissions(send, project, "tpu.nodes.get", "tpu.nodes.create") == ["tpu.nodes.get"]
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_grants_a_role(change, gcloud, tpuctl):
     change(member_roles={"allUsers": ["roles/tpu.viewer", "roles/storage.admin"]})
@@ -159,6 +163,7 @@ def test_a_service_account_is_there_disabled_or_absent(send, change):
     assert (status, document["error"]["status"]) == (404, "NOT_FOUND")
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_makes_enables_and_shares_a_service_account(send, change, gcloud):
     change(service_accounts={"default": "disabled"}, member_roles={"allUsers": ["roles/editor"]})
@@ -219,6 +224,7 @@ def test_a_rule_that_is_none_is_refused(send, rule, status):
     assert send("POST", f"{COMPUTE}/global/firewalls", rule)[0] == status
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_opens_the_firewall(send, change, gcloud):
     change(firewalls=[])
@@ -240,6 +246,7 @@ def test_a_network_that_is_not_there_is_not_found(send, change):
     assert send("GET", f"{COMPUTE}/regions/mars/routers")[0] == 404
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_gives_workers_without_external_addresses_a_way_out(send, change, gcloud):
     change(subnets_without_google_access=["us-west4"])
@@ -272,6 +279,7 @@ def test_an_operation_of_a_region_can_be_waited_for(send):
 # Cloud Quotas
 
 
+@MATRIX
 @needs_gcloud
 def test_gcloud_asks_for_more_quota_and_gets_it(change, gcloud, tpuctl):
     quota = "TPUV5sLitepodPerProjectPerZoneForTPUAPI"

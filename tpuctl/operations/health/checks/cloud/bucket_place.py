@@ -6,7 +6,7 @@ from tpuctl.api.project.bucket_access import facts_of_bucket
 from tpuctl.catalog.egress import EgressRate, egress_rate
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.models.quota_holders import region_of
-from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, of_bucket
+from tpuctl.operations.health.checks.cloud.caller import ask_endpoint, edit_command, of_bucket
 from tpuctl.operations.health.scope import DoctorScope
 
 PLACE, CLASS = "bucket beside the zone", "class of the bucket"
@@ -50,15 +50,16 @@ def _price(rate: EgressRate) -> str:
     return f"cost {rate.usd_per_gib:.2f} USD/GiB of egress"
 
 
-def _nearer_bucket(scope: DoctorScope) -> str:
-    """The commands that make a bucket beside the zone and have the context use it."""
+def _nearer_bucket(scope: DoctorScope) -> str | None:
+    """The commands that make a bucket beside the zone and have the context use it, if it can."""
     context = scope.context
     region = region_of(context.zone)
     name = f"{context.bucket[: 62 - len(region)]}-{region}"
-    return (
-        f"gcloud storage buckets create gs://{name} --location={region} "
-        f"--project={context.project} && tpuctl context edit {context.name} --bucket {name}"
+    edit = edit_command(scope, "--bucket", name)
+    create = (
+        f"gcloud storage buckets create gs://{name} --location={region} --project={context.project}"
     )
+    return edit and f"{create} && {edit}"
 
 
 CHECKS = (of_bucket(PLACE, ask_bucket_place),)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
+from tpuctl import config
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.config import (
     GOOGLE_BILLING,
@@ -89,6 +90,14 @@ def bucket_grant_command(bucket: str, member: str, role: str) -> str:
         f"gcloud storage buckets add-iam-policy-binding gs://{bucket} "
         f"--member={member} --role={role}"
     )
+
+
+def edit_command(scope: DoctorScope, option: str, value: str) -> str | None:
+    """The command that changes the context; None for one that the configuration does not have."""
+    name = scope.context.name
+    if name not in config.load(scope.home).contexts:
+        return None
+    return f"tpuctl context edit {name} {option} {value}"
 
 
 def ask_endpoint(scope: DoctorScope, endpoint: str, question: Callable[[RestApi], T]) -> T:

@@ -1,9 +1,6 @@
 """Checks of the service account that workers act as."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from tpuctl.api.project.bucket_access import bucket_roles_by_member
 from tpuctl.api.project.resource_manager import read_project, roles_by_member
@@ -13,6 +10,7 @@ from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health.checks.cloud.caller import (
     ask_endpoint,
     bucket_grant_command,
+    edit_command,
     member_of,
     of_one_cloud,
 )
@@ -22,9 +20,6 @@ from tpuctl.operations.health.needed_permissions import (
     ROLES_THAT_WRITE_OBJECTS,
 )
 from tpuctl.operations.health.scope import DoctorScope
-
-if TYPE_CHECKING:
-    from tpuctl.config import Context
 
 ACCOUNT, ACT_AS, RIGHTS = (
     "service account of workers",
@@ -43,7 +38,7 @@ def ask_account(scope: DoctorScope) -> Iterator[HealthCheck]:
         )
     except NotFoundError:
         evidence = f"there is no service account {email}"
-        fix = _creation_command(context, email)
+        fix = _creation_command(scope, email)
         yield HealthCheck(ACCOUNT, HealthState.FAIL, evidence, fix)
         return
     if not is_enabled:
@@ -128,16 +123,16 @@ def _email(scope: DoctorScope) -> str:
     return f"{found.number}-compute@developer.gserviceaccount.com"
 
 
-def _creation_command(context: Context, email: str) -> str:
+def _creation_command(scope: DoctorScope, email: str) -> str | None:
     """The commands that make the account, or another one where only Google makes that."""
+    context = scope.context
     domain = f"@{context.project}.iam.gserviceaccount.com"
     if email.endswith(domain):
         name = email.removesuffix(domain)
         return f"gcloud iam service-accounts create {name} --project={context.project}"
-    return (
-        f"gcloud iam service-accounts create {_NEW_ACCOUNT} --project={context.project} && "
-        f"tpuctl context edit {context.name} --service-account {_NEW_ACCOUNT}{domain}"
-    )
+    edit = edit_command(scope, "--service-account", f"{_NEW_ACCOUNT}{domain}")
+    create = f"gcloud iam service-accounts create {_NEW_ACCOUNT} --project={context.project}"
+    return edit and f"{create} && {edit}"
 
 
 CHECKS = (

@@ -30,7 +30,10 @@ class _PoolUse:
 
     @property
     def name(self) -> str:
-        return f"{self.smallest.generation} {self.tier.value}"
+        """Generation, size where it has a quota of its own, and tier."""
+        naming = catalog.generation(self.smallest.generation).quota
+        size = f" {self.smallest.size}" if naming and naming.tells_sizes_apart else ""
+        return f"{self.smallest.generation}{size} {self.tier.value}"
 
 
 def ask_quota(scope: DoctorScope) -> Iterator[HealthCheck]:
