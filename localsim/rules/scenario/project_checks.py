@@ -1,5 +1,6 @@
 """The checks of what a scenario says about the project around Cloud TPU."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -27,10 +28,19 @@ DEFAULT_RULES: Sequence[Mapping[str, Any]] = (
 https://cloud.google.com/firewall/docs/firewalls#more_rules_default_vpc
 """
 _SSH_PORT = 22
+_ALLOWED = re.compile(r"[a-z0-9]{1,10}(:\d{1,5}(-\d{1,5})?)?")
+
+
+def allowed_ports(key: str, value: Any) -> None:
+    """Require a protocol, with a port or a range of ports if need be: `tcp:20-22`."""
+    if not isinstance(value, str) or not _ALLOWED.fullmatch(value):
+        raise checks.ScenarioError(f"scenario: {key} must be like tcp:22, not {str(value)[:100]!r}")
+
+
 _FIREWALL: Mapping[str, checks.Check] = {
     "name": checks.text,
     "network": checks.text,
-    "allow": checks.list_of(checks.text),
+    "allow": checks.list_of(allowed_ports),
     "source_ranges": checks.list_of(checks.text),
     "disabled": checks.boolean,
 }

@@ -214,6 +214,8 @@ def test_a_closed_firewall_keeps_everybody_out_of_the_workers(send, change, tpuc
         ({}, 400),
         ({"name": "in"}, 400),
         ({"name": "in", "allowed": [{"IPProtocol": "tcp", "ports": ["ssh"]}]}, 400),
+        ({"name": "in", "allowed": [{"IPProtocol": "tcp:22", "ports": ["1"]}]}, 400),
+        ({"name": "in", "allowed": ["tcp"]}, 400),
         ({"name": "in", "allowed": [{"IPProtocol": "tcp"}], "sourceRanges": "all"}, 400),
         ({"name": "in", "denied": [{"IPProtocol": "tcp"}]}, 501),
         ({"name": "in", "allowed": [{"IPProtocol": "tcp"}], "direction": "EGRESS"}, 501),
@@ -277,6 +279,51 @@ def test_an_operation_of_a_region_can_be_waited_for(send):
 
 
 # Cloud Quotas
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"quotaId": "TPUV0"}, "NOT_FOUND"),
+        ({"dimensions": {"zone": "mars-a"}}, "INVALID_ARGUMENT"),
+        ({"dimensions": {}}, "INVALID_ARGUMENT"),
+        ({"dimensions": 7}, "INVALID_ARGUMENT"),
+        ({"quotaConfig": {"preferredValue": "-1"}}, "INVALID_ARGUMENT"),
+        ({"quotaConfig": {"preferredValue": "many"}}, "INVALID_ARGUMENT"),
+        ({"quotaConfig": 7}, "INVALID_ARGUMENT"),
+    ],
+    ids=str,
+)
+def test_a_request_for_quota_that_is_none_is_refused(send, change, status):
+    path = f"/v1/projects/{PROJECT}/locations/global/quotaPreferences"
+    wanted = {
+        "service": "tpu.googleapis.com",
+        "quotaId": "TPUV5sLitepodPerProjectPerZoneForTPUAPI",
+        "dimensions": {"zone": "us-west4-a"},
+        "quotaConfig": {"preferredValue": "16"},
+    }
+    assert send("POST", path, {**wanted, **change})[1]["error"]["status"] == status
+
+
+def test_one_limit_for_all_zones_holds_on_in_the_others(send, change):
+    quota = "TPUV5sLitepodPerProjectPerZoneForTPUAPI"
+    change(quota={quota: 4})
+    wanted = {
+        "service": "tpu.googleapis.com",
+        "quotaId": quota,
+        "dimensions": {"zone": "us-west4-a"},
+        "quotaConfig": {"preferredValue": "16"},
+    }
+    path = f"/v1/projects/{PROJECT}/locations/global/quotaPreferences"
+    assert send("POST", path, wanted)[1]["quotaConfig"]["grantedValue"] == "16"
+    service = f"/v1beta1/projects/{PROJECT}/services/tpu.googleapis.com"
+    metrics = send("GET", f"{service}/consumerQuotaMetrics")[1]["metrics"]
+    (found,) = [each for each in metrics if each["displayName"] == quota]
+    limits = {
+        bucket["dimensions"]["zone"]: bucket["effectiveLimit"]
+        for bucket in found["consumerQuotaLimits"][0]["quotaBuckets"]
+    }
+    assert (limits["us-west4-a"], limits["europe-west4-b"]) == ("16", "4")
 
 
 @MATRIX

@@ -9,7 +9,6 @@ from tpuctl.errors import (
     CredentialsError,
     NotFoundError,
     PermissionDeniedError,
-    PreconditionError,
     TpuctlError,
     TransientError,
 )
@@ -28,8 +27,8 @@ def ask(
 ) -> Mapping[str, Any]:
     """The answer to a request; `about` says what is asked for, as `the project demo`.
 
-    Raises PreconditionError for an API that is not enabled, with the command that enables it,
-    NotFoundError, PermissionDeniedError, CredentialsError, and TransientError for all else.
+    Raises PermissionDeniedError, for an API that is not enabled with the command that enables it,
+    NotFoundError, CredentialsError, and TransientError for all else.
     """
     try:
         reply = rest.request(method, path, document)
@@ -64,7 +63,7 @@ def _refusal(reply: Reply, about: str) -> TpuctlError:
     service = _disabled_service(error)
     if service:
         text = f"{about} cannot be asked for: the API {service} is not enabled"
-        return PreconditionError(text, hint=f"run: gcloud services enable {service}")
+        return PermissionDeniedError(text, hint=f"run: gcloud services enable {service}")
     text = str(error.get("message") or f"HTTP {reply.status}").splitlines()[0]
     return _BY_STATUS.get(reply.status, TransientError)(f"{about}: {text}")
 

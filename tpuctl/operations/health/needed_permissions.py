@@ -96,13 +96,6 @@ IAP_NEEDS = CommandNeeds(
     "roles/iap.tunnelResourceAccessor",
 )
 """What the dialer `iap` needs in the project besides."""
-OS_LOGIN_NEEDS = CommandNeeds(
-    "log in by OS Login",
-    ("node ssh", "node exec", "node cp", "job submit", "run"),
-    ("compute.instances.osLogin", "compute.projects.get"),
-    "roles/compute.osLogin",
-)
-"""What workers ask of who logs in while the project's metadata has `enable-oslogin`."""
 ON_BUCKET: Sequence[CommandNeeds] = (
     CommandNeeds(
         "read the bucket",

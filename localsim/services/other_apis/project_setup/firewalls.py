@@ -25,6 +25,7 @@ from localsim.services.other_apis.project_setup.compute_calls import (
 
 DEFAULT_NETWORK = "default"
 _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_PROTOCOL = re.compile(r"[a-z0-9]{1,10}")
 _PORTS = re.compile(r"\d{1,5}(-\d{1,5})?")
 _ABSENT = (
     *("denied", "destinationRanges", "sourceServiceAccounts", "sourceTags"),
@@ -119,7 +120,9 @@ def _allowed(given: Any) -> list[str]:
     for each in given:
         protocol = each.get("IPProtocol") if isinstance(each, dict) else None
         ports = each.get("ports", []) if isinstance(each, dict) else None
-        if not isinstance(protocol, str) or not isinstance(ports, list):
+        if not isinstance(protocol, str) or not _PROTOCOL.fullmatch(protocol):
+            raise invalid_field("allowed[0].IPProtocol")
+        if not isinstance(ports, list):
             raise invalid_field("allowed")
         if not all(isinstance(port, str) and _PORTS.fullmatch(port) for port in ports):
             raise invalid_field("allowed[0].ports")

@@ -18,7 +18,6 @@ from tpuctl.errors import (
     CredentialsError,
     NotFoundError,
     PermissionDeniedError,
-    PreconditionError,
     TransientError,
 )
 
@@ -60,7 +59,7 @@ def test_a_refusal_is_an_error_that_says_what_was_asked(answer, kind, text):
 
 
 def test_an_api_that_is_not_enabled_is_named_with_the_command_that_enables_it():
-    with pytest.raises(PreconditionError) as caught:
+    with pytest.raises(PermissionDeniedError) as caught:
         service_accounts.may_act_as(Api([refused(403, "off", "SERVICE_DISABLED")]), "a@b")
     assert str(caught.value).endswith("the API iam.googleapis.com is not enabled")
     assert caught.value.hint == "run: gcloud services enable iam.googleapis.com"

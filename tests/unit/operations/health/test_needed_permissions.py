@@ -9,11 +9,10 @@ from tpuctl.operations.health.needed_permissions import (
     IAP_NEEDS,
     IN_PROJECT,
     ON_BUCKET,
-    OS_LOGIN_NEEDS,
     ROLES_THAT_WRITE_OBJECTS,
 )
 
-NEEDS = (*IN_PROJECT, *ON_BUCKET, IAP_NEEDS, OS_LOGIN_NEEDS)
+NEEDS = (*IN_PROJECT, *ON_BUCKET, IAP_NEEDS)
 PAGES = Path(tpuctl.__file__).parents[1] / "docs" / "cli"
 
 
