@@ -41,6 +41,7 @@ CONNECT_S = 10.0          # a TCP connection, to a worker or to Cloud Storage
 REST_TIMEOUT_S = 30.0     # one answer of an API of JSON over HTTP
 
 TPU_READ = CallPolicy(attempt_s=20.0, attempts=5)
+TPU_ASIDE = CallPolicy(attempt_s=8.0, attempts=2)  # what a page of many zones can do without
 TPU_REPEATABLE_CHANGE = CallPolicy(attempt_s=30.0, attempts=5)
 TPU_DELETION = CallPolicy(attempt_s=30.0, attempts=5, gone_is_done=True)
 TPU_CHANGE_ONCE = CallPolicy(attempt_s=30.0, attempts=1)

@@ -8,15 +8,25 @@ import grpc
 
 from tpuctl.api.compute import AddressQuota, AddressReader, address_quota
 from tpuctl.api.credentials import Tokens, tokens
+from tpuctl.api.service_usage import QuotaLimit, tpu_limits
 from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.tpu import TpuApi
-from tpuctl.config import GOOGLE_COMPUTE, GOOGLE_MONITORING, GOOGLE_TPU, GOOGLE_TPU_REST, Context
+from tpuctl.config import (
+    GOOGLE_COMPUTE,
+    GOOGLE_MONITORING,
+    GOOGLE_SERVICE_USAGE,
+    GOOGLE_TPU,
+    GOOGLE_TPU_REST,
+    Context,
+)
 from tpuctl.errors import PreconditionError
 
 if TYPE_CHECKING:
     from tpuctl.api.monitoring import MonitoringApi
 
+LimitsReader = Callable[[], list[QuotaLimit]]
+"""Raises TransientError, IntegrityError, and what tokens raise."""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.enable_retries", 0),  # one retry policy: api/tpu/retry.py
@@ -40,6 +50,22 @@ def tpu_api(context: Context) -> TpuApi:
 def service_usage_api(context: Context) -> RestApi:
     """Service Usage; raises CredentialsError without touching the network."""
     return RestApi(context.serviceusage_endpoint, authorized_session(tokens(context)))
+
+
+def quota_limits_reader(context: Context) -> LimitsReader | None:
+    """What reads the limits of Cloud TPU's quotas; None where they belong to another cloud."""
+    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
+    if google != (context.tpu_endpoint == GOOGLE_TPU):
+        return None
+
+    def read() -> list[QuotaLimit]:
+        rest = service_usage_api(context)
+        try:
+            return tpu_limits(rest, context.project)
+        finally:
+            rest.close()
+
+    return read
 
 
 def monitoring_api(context: Context) -> "MonitoringApi":

@@ -51,6 +51,7 @@ COMMANDS = {
         "Jobs and nodes in the browser of this machine.",
     ),
     "bench": ("bench:app", "Measure servers under load."),
+    "capacity": ("capacity:capacity", "Where a type can be had: quota, refusals, prices."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "doctor": ("doctor:doctor", "Find what is missing, and the command that mends it."),
     "sweep": ("sweep:sweep", "Find what ended jobs left behind, and what it costs."),

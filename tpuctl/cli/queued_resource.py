@@ -2,6 +2,8 @@
 
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -74,7 +76,7 @@ def create(runtime: Runtime, name: Name) -> None:
 
     `tpuctl qr wait` waits until it is ACTIVE.
     """
-    from tpuctl.operations.slices import queued_resources, quota_advice
+    from tpuctl.operations.slices import capacity_notes, queued_resources, quota_advice
     from tpuctl.operations.slices.wait import Patience
 
     spec = _request_spec(runtime, name)
@@ -83,10 +85,12 @@ def create(runtime: Runtime, name: Name) -> None:
     slices.require_within_limit(runtime, node, f"queued resource {name!r}", count, own)
     warning = quota_advice.check_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl qr describe {name} --zone {node.zone}"
-    with slices.note_possible_request(runtime, f"queued resource {name!r}", look):
-        filed = queued_resources.create(
-            runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4())
-        )
+    request_id = str(uuid.uuid4())
+    noted = partial(
+        capacity_notes.note_refusal, runtime.note_capacity, node, count, request_id, runtime.now
+    )
+    with noted(), slices.note_possible_request(runtime, f"queued resource {name!r}", look):
+        filed = queued_resources.create(runtime.tpu, spec, runtime.access, request_id=request_id)
     slices.print_price(runtime, node, count)
     if warning:
         runtime.output.warn(warning)
@@ -94,7 +98,9 @@ def create(runtime: Runtime, name: Name) -> None:
     if filed.was_there:
         there = f"queued resource {name!r} exists already, with the same settings"
         runtime.output.note(f"{there}; tpuctl goes on with it")
-    runtime.output.items([filed.accepted(Patience(sleep=runtime.sleep))], REQUESTS)
+    with nullcontext() if filed.was_there else noted():
+        accepted = filed.accepted(Patience(sleep=runtime.sleep))
+    runtime.output.items([accepted], REQUESTS)
 
 
 @app.verb("list", ListVerb)
@@ -130,13 +136,14 @@ def describe(runtime: Runtime, name: Name) -> None:
 def wait(runtime: Runtime, name: Name, timeout: Timeout = None) -> None:
     """Wait until a request is ACTIVE: its nodes are READY."""
     from tpuctl.cli.shell.progress_display import show_states
-    from tpuctl.operations.slices import queued_resources
+    from tpuctl.operations.slices import capacity_notes, queued_resources
     from tpuctl.operations.slices.wait import Patience
 
     request = queued_resources.find(runtime.tpu, runtime.context.zone, name)
     _add_interrupt_note(runtime, name, request.zone, usd_per_hour(request))
     patience = Patience(timeout, runtime.sleep)
     states = queued_resources.until_active(runtime.tpu, request, patience)
+    states = capacity_notes.note_states(runtime.note_capacity, states, runtime.now)
     last = show_states(runtime, "queued resource", _why_it_waits(runtime, states))
     runtime.output.items([last] if last else [], REQUESTS)
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from tpuctl.api.connect import address_quota_reader, service_usage_api
-from tpuctl.api.service_usage import tpu_limits
+from tpuctl.api.connect import address_quota_reader, quota_limits_reader
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
-from tpuctl.config import GOOGLE_SERVICE_USAGE, GOOGLE_TPU, Context
+from tpuctl.config import Context
 from tpuctl.errors import RefusedError
 from tpuctl.jobs.interfaces import (
     Backends,
@@ -122,16 +121,12 @@ async def _refuse_shell(_node: Node, _worker: Worker) -> WorkerShell:
 
 def _quota_reader(context: Context, tpu: TpuApi) -> QuotaReader | None:
     """How to ask for the quota of a context; None where its endpoints do not belong together."""
-    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
-    if google != (context.tpu_endpoint == GOOGLE_TPU):
+    read = quota_limits_reader(context)
+    if read is None:
         return None
 
     def ask(zones: Sequence[str], accelerator_type: str, tier: str) -> Mapping[str, QuotaLeft]:
-        rest = service_usage_api(context)
-        try:
-            limits = tpu_limits(rest, context.project)
-        finally:
-            rest.close()
+        limits = read()
         nodes, unreached = tpu.list_nodes()
         requests, unheard = tpu.list_queued_resources()
         known = [zone for zone in zones if zone not in {*unreached, *unheard}]

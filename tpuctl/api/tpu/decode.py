@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from tpuctl.api.tpu.messages import tpu, types_of
+from tpuctl.models.capacity.capacity_event import Reservation
 from tpuctl.models.limits.slice_lifetime import LIFETIME_LABELS
 from tpuctl.models.node import (
     BootDisk,
@@ -29,6 +30,10 @@ _QR_STATES = {state.value: state.name for state in tpu.QueuedResourceState.State
 _SPOT, _RESERVED = Provisioning.SPOT, Provisioning.RESERVED  # a look-up in an enum is not free
 _NO_LABELS: Mapping[str, str] = {}
 _ON_DEMAND = Provisioning.ON_DEMAND
+_RESERVATION_STATE = 3
+"""The number of Reservation.state."""
+_CAPACITY_UNITS = {1: "TensorCores", 2: "chips"}
+"""Reservation.Standard.CapacityUnits, as quotas count."""
 _INITIATORS = {who.value: who.name for who in tpu.QueuedResourceState.StateInitiator}
 
 
@@ -123,6 +128,21 @@ def queued_resource(message: Any) -> QueuedResource:
         valid_after_s=after_s,
         valid_until_s=until_s,
         labels=dict(first.labels) if first else {},
+    )
+
+
+def reservation(message: Any) -> Reservation:
+    """The reservation that a Reservation message of v2alpha1 describes."""
+    zone, name = zone_and_id(message.name)
+    standard = message.standard
+    return Reservation(
+        name=name,
+        zone=zone,
+        generation=standard.resource_type,
+        state=_enum(message, _RESERVATION_STATE),
+        size=standard.size,
+        used=standard.usage.total,
+        unit=_CAPACITY_UNITS.get(standard.capacity_units, str(standard.capacity_units)),
     )
 
 

@@ -20,6 +20,8 @@ from tpuctl.api.tpu.hints import (
     state_hint,
 )
 from tpuctl.api.tpu.network_errors import (
+    AddressesUsedError,
+    AddressLimitError,
     AddressPolicyError,
     NoNetworkError,
     NoSubnetworkError,
@@ -41,6 +43,7 @@ from tpuctl.errors import (
     TransientError,
     UsageError,
 )
+from tpuctl.models.capacity.capacity_event import RefusalCause
 from tpuctl.models.operation import Status
 
 INVALID, NOT_FOUND, EXISTS, DENIED, EXHAUSTED, WRONG_STATE, ABORTED = 3, 5, 6, 7, 8, 9, 10
@@ -72,6 +75,10 @@ class QuotaError(CapacityError):
 
 class StockoutError(CapacityError):
     """There are no chips of that type in the zone at present."""
+
+
+class ClosedZoneError(PermissionDeniedError):
+    """The zone is not open to the project, whoever asks."""
 
 
 Hint = Callable[[CallSubject, re.Match[str]], str | None]
@@ -124,7 +131,7 @@ TABLE: tuple[KnownAnswer, ...] = (
     ),
     _row(
         "the zone is not open to this project",
-        PermissionDeniedError,
+        ClosedZoneError,
         r"denied on 'locations/|LOCATION_POLICY_VIOLATED|"
         r"[Ll]ocation.*not found or access.*unauthori",
         lambda about, _: other_zones_hint(about) or "run: tpuctl catalog zones",
@@ -296,6 +303,22 @@ TABLE: tuple[KnownAnswer, ...] = (
     _row("", PermissionDeniedError, r"", lambda about, m: permission_hint(about, m.string), DENIED),
     _row("", CredentialsError, r"", "run: gcloud auth application-default login", UNAUTHENTICATED),
 )
+
+
+CAUSES: tuple[tuple[type[TpuctlError], RefusalCause], ...] = (
+    (QuotaError, RefusalCause.QUOTA),
+    (AddressesUsedError, RefusalCause.ADDRESSES),
+    (AddressLimitError, RefusalCause.ADDRESSES),
+    (SubnetFullError, RefusalCause.ADDRESSES),
+    (ClosedZoneError, RefusalCause.PERMISSION),
+    (CapacityError, RefusalCause.STOCKOUT),
+)
+"""What an error says about the capacity of a zone; the first row that fits counts."""
+
+
+def refusal_cause(error: Exception) -> RefusalCause | None:
+    """Why slices were refused; None for an error that is not about where they can be had."""
+    return next((cause for kind, cause in CAUSES if isinstance(error, kind)), None)
 
 
 def error_for(status: Status, about: CallSubject) -> TpuctlError:

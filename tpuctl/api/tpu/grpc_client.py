@@ -65,7 +65,8 @@ class GrpcClient:
         unreachable: list[str] = []
         for page in read_pages(fetch, NEXT_TOKEN, IntegrityError, f"{method} of {parent}"):
             items += rows(page)
-            unreachable += [place.rpartition("/")[2] for place in page.unreachable]
+            silent = getattr(page, "unreachable", ())  # a list of reservations has none
+            unreachable += [place.rpartition("/")[2] for place in silent]
         return items, list(dict.fromkeys(unreachable))  # every page may name them
 
     def send(self, path: str, request: Any, reply: Any, routing: Routing) -> Any:

@@ -13,6 +13,7 @@ from grpc import RpcError, StatusCode
 
 from tpuctl.api.tpu.rpc_errors import asked_pause_of
 from tpuctl.network_policy import (
+    TPU_ASIDE,
     TPU_CHANGE_ONCE,
     TPU_DELETION,
     TPU_READ,
@@ -43,6 +44,8 @@ POLICIES = {
     "GetOperation": TPU_READ,
     "ListOperations": TPU_READ,
     "ListLocations": TPU_READ,
+    "ListAcceleratorTypes": TPU_ASIDE,
+    "ListReservations": TPU_ASIDE,
 }
 
 

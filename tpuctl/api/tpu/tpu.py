@@ -28,6 +28,7 @@ from tpuctl.api.tpu.versions import (
     version_for,
 )
 from tpuctl.errors import IntegrityError, UsageError
+from tpuctl.models.capacity.capacity_event import Reservation
 from tpuctl.models.node import ListedNode, Node, NodeSpec, Provisioning
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec
@@ -241,6 +242,27 @@ class TpuApi:
         with translate_errors(self._about(f"project {self.project!r}", NODE)):
             pages = read_pages(fetch, NEXT_TOKEN, IntegrityError, f"ListLocations of {name}")
             return sorted(location.location_id for page in pages for location in page.locations)
+
+    def accelerator_types(self, zone: str) -> frozenset[str]:
+        """The names of the accelerator types that the API has in a zone, which may be in use."""
+        with translate_errors(self._about(f"accelerator types of {zone}", NODE, zone=zone)):
+            names, _ = self._grpc_client.pages(
+                "ListAcceleratorTypes",
+                self._parent(zone),
+                lambda page: (decode.zone_and_id(each.name)[1] for each in page.accelerator_types),
+            )
+        return frozenset(names)
+
+    def list_reservations(self, zone: str) -> list[Reservation]:
+        """The reservations of the project in a zone, which v2alpha1 alone lists."""
+        with translate_errors(self._about(f"reservations in {zone}", NODE, zone=zone)):
+            found, _ = self._grpc_client.pages(
+                "ListReservations",
+                self._parent(zone),
+                lambda page: map(decode.reservation, page.reservations),
+                V2ALPHA1,
+            )
+        return found
 
     def close(self) -> None:
         """Close the connections."""

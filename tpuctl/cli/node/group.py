@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,15 +32,19 @@ def create(
     """Create a node and wait until it is READY."""
     from tpuctl.cli.node.details import NODES
     from tpuctl.cli.shell.progress_display import show_spinner
-    from tpuctl.operations.slices import lifecycle, quota_advice
+    from tpuctl.operations.slices import capacity_notes, lifecycle, quota_advice
     from tpuctl.operations.slices.wait import Patience
 
     spec = slices.slice_spec(runtime, name)
     slices.require_within_limit(runtime, spec, f"node {name!r}", own_names=(name,))
+    asked_s, request_id = runtime.now(), str(uuid.uuid4())
+    noted = partial(
+        capacity_notes.note_refusal, runtime.note_capacity, spec, 1, request_id, runtime.now
+    )
     quota_advice.require_addresses(runtime.tpu, runtime.addresses, spec)
     look = f"tpuctl node describe {name} --zone {spec.zone}"
-    with slices.note_possible_request(runtime, f"node {name!r}", look):
-        made = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=str(uuid.uuid4()))
+    with noted(), slices.note_possible_request(runtime, f"node {name!r}", look):
+        made = lifecycle.create(runtime.tpu, spec, runtime.access, request_id=request_id)
     slices.print_price(runtime, spec)
     slices.add_interrupt_note(runtime, spec)
     if made.was_there:
@@ -49,10 +54,13 @@ def create(
     if no_wait:
         runtime.output.note(f"node {name!r} is being created: tpuctl node wait {name}")
         return
-    with show_spinner(runtime, f"creating node {name}"):
+    with noted(), show_spinner(runtime, f"creating node {name}"):
         node = made.ready(Patience(timeout, runtime.sleep))
     runtime.output.items([node], NODES)
     _note_cost(runtime, [node], is_ours=True)
+    if not made.was_there:
+        now_s = runtime.now()
+        runtime.note_capacity(capacity_notes.grant_of_node(node, now_s - asked_s, now_s))
 
 
 def _list_keys() -> Iterable[str]:

@@ -1,6 +1,5 @@
 """The runs of a rehearsal as they stand, and the table of them that a terminal shows."""
 
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from tpuctl.byte_size import count_text
 from tpuctl.cli.rehearse.verdict_texts import GOOD, seconds_text
 from tpuctl.cli.shell.options import Shared
 from tpuctl.cli.shell.output import Output, window_width, wrap
+from tpuctl.cli.shell.progress_display import TerminalPage, show_page
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.models.rehearsal.verdict import Judgement
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ROWS_AROUND = 4
 """Lines of the window that are not runs: two above, one below, and the cursor's."""
 FEWEST_ROWS = 3
-A_SECOND = 4
 REFERENCES = ("reference", "reference-2")
 
 
@@ -138,27 +137,8 @@ def board_text(board: RunBoard, height: int) -> "Text":
     return Text.from_ansi("\n".join([*head, page.getvalue().rstrip("\n"), *more]).strip("\n"))
 
 
-class TerminalPage(io.StringIO):
-    """A text with the widths and colours of the terminal on which it will be shown."""
-
-    def isatty(self) -> bool:
-        """Whether tables are aligned."""
-        return True
-
-
 @contextmanager
 def show_board(runtime: Runtime, board: RunBoard) -> Iterator[None]:
     """Keep the table of the runs on the terminal up to date; at the end it is gone."""
-    from rich.live import Live
-
-    from tpuctl.cli.shell.progress_display import progress_console
-
-    console = progress_console(runtime)
-    with Live(
-        get_renderable=lambda: board_text(board, console.height),
-        console=console,
-        refresh_per_second=A_SECOND,
-        transient=True,
-        vertical_overflow="visible",
-    ):
+    with show_page(runtime, lambda height: board_text(board, height)):
         yield

@@ -1,5 +1,6 @@
 """Long work as it goes: one live line on a terminal, a line per event elsewhere."""
 
+import io
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,9 @@ from tpuctl.operations.slices.wait import Stateful
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+PAINTS_A_SECOND = 4
 
 
 def show_states(runtime: Runtime, noun: str, states: Iterable[Stateful]) -> Stateful | None:
@@ -35,6 +39,33 @@ def progress_console(runtime: Runtime) -> "Console":
         **dict.fromkeys(("progress.elapsed", "progress.remaining"), YELLOW),
     }
     return Console(file=runtime.err, theme=Theme(colours))
+
+
+class TerminalPage(io.StringIO):
+    """A text with the widths and colours of the terminal on which it will be shown."""
+
+    def isatty(self) -> bool:
+        """Whether tables are aligned."""
+        return True
+
+
+@contextmanager
+def show_page(runtime: Runtime, draw: Callable[[int], "Text"]) -> Iterator[None]:
+    """Keep on the terminal what `draw` makes for a window of so many lines; at the end it is gone.
+
+    It is painted at once, and then four times a second by a thread of its own.
+    """
+    from rich.live import Live
+
+    console = progress_console(runtime)
+    with Live(
+        get_renderable=lambda: draw(console.height),
+        console=console,
+        refresh_per_second=PAINTS_A_SECOND,
+        transient=True,
+        vertical_overflow="visible",
+    ):
+        yield
 
 
 @contextmanager

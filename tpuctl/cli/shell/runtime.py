@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tpuctl.cli.shell.slice_options import RequestFlags
     from tpuctl.config import Config, Context, Setting
     from tpuctl.jobs.interfaces import Backends, LimitCheck
+    from tpuctl.models.capacity.capacity_event import CapacityEvent
     from tpuctl.models.money.price_book import PriceBook
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
@@ -222,6 +223,12 @@ class Runtime:
         known = (name_cache.KnownName(*row) for row in rows)
         key = name_cache.list_key(kind, place)
         name_cache.write_list(self.home, self.context.name, key, known, self.now())
+
+    def note_capacity(self, event: "CapacityEvent") -> None:
+        """Tell all who use the bucket what a request met, if that goes without a long wait."""
+        from tpuctl.operations.slices import capacity_notes
+
+        capacity_notes.write_in_time([event], self.home, self.store)
 
     def has_no_local_state(self) -> bool:
         """Whether the context is a local cloud that was never started; says so if it is."""

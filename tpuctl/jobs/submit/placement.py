@@ -97,7 +97,7 @@ def _place(spec: JobSpec, kind: str, zone: str, regions: Collection[str]) -> Pla
     wanted = spec.resources
     usd = _usd_per_hour(kind, zone, wanted.provisioning)
     total_usd = None if usd is None else usd * wanted.num_slices
-    return Place(zone, kind, total_usd, _distance(zone, regions))
+    return Place(zone, kind, total_usd, distance(zone, regions))
 
 
 def _zones(
@@ -135,7 +135,7 @@ def _check_prices(places: Sequence[Place], max_usd: float | None) -> None:
             )
 
 
-def _distance(zone: str, regions: Collection[str]) -> int:
+def distance(zone: str, regions: Collection[str]) -> int:
     """How far a zone is from the bucket's regions, as `Place.distance` counts it."""
     region = zone.rpartition("-")[0]
     if not regions or region in regions:

@@ -260,10 +260,9 @@ def _asks_regions(spec: JobSpec) -> bool:
 def _bucket_regions(runtime: JobRuntime) -> frozenset[str]:
     """The regions of the context's bucket; none when nobody may tell."""
     try:
-        facts = runtime.bulk(runtime.context.bucket).facts()
+        return frozenset(runtime.bulk(runtime.context.bucket).facts().regions)
     except (PermissionDeniedError, NotFoundError, TransientError):
         return frozenset()
-    return frozenset(region.lower() for region in facts.data_locations or (facts.location,))
 
 
 def _check_buckets(runtime: JobRuntime, spec: JobSpec) -> Iterator[Warned]:

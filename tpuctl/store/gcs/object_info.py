@@ -47,6 +47,11 @@ class BucketFacts:
     data_locations: tuple[str, ...] = ()
     """The regions of a dual-region that its owner chose."""
 
+    @property
+    def regions(self) -> frozenset[str]:
+        """Where its objects are, as zones spell it: regions, or one multi-region such as `us`."""
+        return frozenset(region.lower() for region in self.data_locations or (self.location,))
+
 
 def object_info_of(item: dict[str, Any]) -> ObjectInfo:
     """The description of an object from its JSON."""

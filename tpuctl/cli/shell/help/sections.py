@@ -6,7 +6,7 @@ Sections = Mapping[str, str]
 
 ROOT: Sections = {
     "Start here": "quickstart context catalog help",
-    "Slices": "node queued-resource",
+    "Slices": "capacity node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
     "See": "top dashboard explain doctor bench history cost sweep",
     "Offline": "rehearse local record",
