@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tpuctl.models.capacity.capacity_event import RefusalCause
 from tpuctl.models.job import WorkerReport
 
 ABSENT = "ABSENT"
@@ -21,6 +22,8 @@ class SliceRefusal:
     """The request that it is about; empty: the one that leads the newest attempt."""
     is_shortage: bool = False
     """No chips or no quota now: another zone may have them, or this one later."""
+    cause: RefusalCause | None = None
+    """What it says about the capacity of the zone; None: nothing, or not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from tpuctl import catalog
-from tpuctl.api.tpu.explain import ABORTED, error_for
+from tpuctl.api.tpu.explain import ABORTED, error_for, refusal_cause
 from tpuctl.api.tpu.hints import QR, CallSubject
 from tpuctl.api.tpu.network_errors import NETWORK_ERRORS
 from tpuctl.errors import (
@@ -192,7 +192,8 @@ def request_slice(backends: Backends, record: JobRecord, attempt: Attempt) -> Sl
         return _refusal_unless_ours(backends.tpu, record, attempt, error)
     except (*REFUSAL_ERRORS, catalog.UnknownError) as error:
         kind = error.reason if isinstance(error, TpuctlError) else UsageError.reason
-        return SliceRefusal(_text_of(error), kind, name, is_shortage=_is_shortage(error))
+        is_shortage, cause = _is_shortage(error), refusal_cause(error)
+        return SliceRefusal(_text_of(error), kind, name, is_shortage=is_shortage, cause=cause)
     return None
 
 
@@ -268,10 +269,11 @@ def _refusal_of(request: QueuedResource) -> SliceRefusal:
     )
     error = error_for(Status(request.failure_code, request.failure), about)
     if isinstance(error, NETWORK_ERRORS):
-        return SliceRefusal(_text_of(error), error.reason, name)
+        return SliceRefusal(_text_of(error), error.reason, name, cause=refusal_cause(error))
     lasts = isinstance(error, PERMANENT_ERRORS) and request.failure_code != ABORTED
     reason = error.reason if lasts else CapacityError.reason
-    return SliceRefusal(str(error), reason, name, is_shortage=not lasts)
+    cause = refusal_cause(error)
+    return SliceRefusal(str(error), reason, name, is_shortage=not lasts, cause=cause)
 
 
 def _is_shortage(error: Exception) -> bool:

@@ -16,6 +16,7 @@ from tpuctl.jobs.slices import context_limits, final_state, slice_api, zone_heal
 from tpuctl.jobs.slices import switch_setup as switch
 from tpuctl.jobs.slices.pending_calls import REPEAT_AFTER_S, PendingCalls
 from tpuctl.jobs.slices.slice_watcher import SliceWatcher, wait_until_set
+from tpuctl.jobs.supervisor.capacity_reporter import CapacityReporter
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
 from tpuctl.jobs.supervisor.signs_of_life import SignsOfLife
 from tpuctl.jobs.workers import gang as gangs
@@ -58,6 +59,7 @@ class JobController:
     """Of the gang."""
     pending_calls: PendingCalls = field(init=False)
     slice_watcher: SliceWatcher = field(init=False)
+    capacity_reporter: CapacityReporter = field(init=False)
 
     def __post_init__(self) -> None:
         self.pending_calls = PendingCalls(self.clocks.monotonic)
@@ -67,6 +69,9 @@ class JobController:
             record=lambda: self.record,
             is_steady=lambda: self.is_steady,
             changed=self.alarm.set,
+        )
+        self.capacity_reporter = CapacityReporter(
+            self.backends.store, self.vault.host_id, self.record
         )
 
     @property
@@ -128,6 +133,7 @@ class JobController:
             if action not in changes:
                 await self._try(action)
         await self._save_proof()
+        await self.capacity_reporter.report(self.record)
         self._update_steady()
 
     async def _step(self, lacks: str) -> ReconcileStep:
@@ -164,6 +170,8 @@ class JobController:
             seen = replace(seen, node_ids=(), worker_count=0, created_s=None)
             seen = replace(seen, failed_workers=frozenset())
         reports = gang.reports() if gang and gang.attempt == number else ()
+        refusals = (*seen.refusals, *self.refusals.values())
+        self.capacity_reporter.hear(refusals)
         return replace(
             seen,
             now_s=self.clocks.now(),
@@ -171,7 +179,7 @@ class JobController:
             excused_s=self._excused_s(reports),
             zone_health=self.zone_health,
             blocked_by=lacks,
-            refusals=(*seen.refusals, *self.refusals.values()),
+            refusals=refusals,
         )
 
     async def _refresh_zone_health(self) -> None:

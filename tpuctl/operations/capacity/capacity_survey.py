@@ -51,7 +51,7 @@ class CapacityTopic(StrEnum):
     """What a question is about."""
 
     REGIONS = "the region of the bucket"
-    QUOTA = "the quota"
+    QUOTA = "what is left of the quota"
     NODES = "the list of nodes"
     REQUESTS = "the list of queued resources"
     TYPES = "the list of types"

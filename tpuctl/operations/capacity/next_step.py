@@ -25,6 +25,8 @@ def next_step(page: CapacityPage) -> str:
 def request_command(zone: ZoneCapacity, offer: ZoneOffer) -> str:
     """The command that requests a slice by an offer."""
     options = TIER_OPTIONS[offer.provisioning]
+    if offer.provisioning == Provisioning.RESERVED and zone.roomy_reservation:
+        options = f" --reservation {zone.roomy_reservation.name}"
     return f"tpuctl qr create NAME -t {zone.accelerator_type} --zone {zone.zone}{options}"
 
 

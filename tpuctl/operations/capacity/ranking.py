@@ -45,7 +45,7 @@ def chance_of(offer: ZoneOffer, zone: ZoneCapacity, now_s: float, *, is_silent: 
     if is_silent:
         return Chance.SILENT
     if offer.provisioning == Provisioning.RESERVED:
-        return Chance.RESERVED if zone.has_reserved else Chance.NO_QUOTA
+        return Chance.RESERVED if zone.roomy_reservation else Chance.NO_QUOTA
     if offer.quota is not None and not offer.quota.is_enough_for(1):
         return Chance.NO_QUOTA
     if history.waiting or _speaks_against(refusal, grant, offer, now_s):

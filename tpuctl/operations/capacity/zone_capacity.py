@@ -81,12 +81,17 @@ class ZoneCapacity:
     """Reservations that queued resources of the type name, whether they are listed or not."""
 
     @property
-    def has_reserved(self) -> bool:
-        """Whether a reservation has room for a slice."""
+    def roomy_reservation(self) -> Reservation | None:
+        """The first reservation that has room for a slice."""
         kind = catalog.accelerator_type(self.accelerator_type)
-        return any(
-            each.left >= (kind.chips if each.unit == CHIPS else kind.tensorcores)
-            for each in self.reservations
+        amounts = {CHIPS: kind.chips}
+        return next(
+            (
+                each
+                for each in self.reservations
+                if each.left >= amounts.get(each.unit, kind.tensorcores)
+            ),
+            None,
         )
 
     @property
