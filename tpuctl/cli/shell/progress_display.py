@@ -64,7 +64,8 @@ def show_page(runtime: Runtime, draw: Callable[[int], "Text"]) -> Iterator[None]
         refresh_per_second=PAINTS_A_SECOND,
         transient=True,
         vertical_overflow="visible",
-    ):
+    ) as live:
+        live.refresh()
         yield
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 DEADLINE_S = 10.0
 """Who has not answered by then is not waited for."""
 
+MOST_NAMED = 4
+"""So many silent zones are named; the table shows all."""
+
 
 class CapacityRuntime(Protocol):
     """What a survey may touch."""
@@ -150,7 +153,8 @@ def silent_zones(answers: Answers) -> list[str]:
 def troubles_of(answers: Answers) -> Iterator[str]:
     """What could not be learnt, a line for each topic, and one for all silent zones."""
     if silent := silent_zones(answers):
-        yield f"{', '.join(silent)} did not answer"
+        more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
+        yield f"{', '.join(silent[:MOST_NAMED])}{more} did not answer"
     seen: set[str] = set()
     for (topic, zone), answer in answers.items():
         is_silence = bool(zone) and isinstance(answer, SILENCE)

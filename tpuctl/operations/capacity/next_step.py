@@ -12,14 +12,18 @@ TIER_OPTIONS = {
 }
 """The options of `qr create` that ask for each kind of capacity."""
 
+UNREACHED = frozenset({Chance.SILENT, Chance.CLOSED})
+CHECK = "tpuctl context check"
+"""What finds out why no zone is open to the project, or answers."""
+
 
 def next_step(page: CapacityPage) -> str:
-    """The command to run next: it asks the best zone, or frees the quota that this lacks."""
+    """The command to run next: it asks the best zone, or for what this lacks."""
     zone = page.zones[0]
     offer = zone.best
     if offer.chance == Chance.NO_QUOTA and offer.quota is not None:
         return _more_quota(page, offer)
-    return request_command(zone, offer)
+    return CHECK if offer.chance in UNREACHED else request_command(zone, offer)
 
 
 def request_command(zone: ZoneCapacity, offer: ZoneOffer) -> str:

@@ -6,7 +6,13 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from tpuctl.api.tpu.explain import QuotaError, StockoutError, error_for, first_sentence
+from tpuctl.api.tpu.explain import (
+    ClosedZoneError,
+    QuotaError,
+    StockoutError,
+    error_for,
+    first_sentence,
+)
 from tpuctl.api.tpu.hints import NODE, QR, CallSubject
 from tpuctl.api.tpu.network_errors import (
     AddressesUsedError,
@@ -159,14 +165,14 @@ ROWS = [
     (
         Status(7, "Permission denied on 'locations/us-west4-a' (or it may not exist)."),
         CREATE,
-        PermissionDeniedError,
+        ClosedZoneError,
         "the zone is not open to this project",
         "v5litepod-16 is also in",
     ),
     (
         Status(7, "Location is closed to you.", "LOCATION_POLICY_VIOLATED"),
         LIST,
-        PermissionDeniedError,
+        ClosedZoneError,
         "the zone is not open to this project",
         "tpuctl catalog zones",
     ),

@@ -81,6 +81,15 @@ def test_where_no_quota_is_left_the_next_step_frees_some_or_asks_for_more():
     assert next_step(capacity_page(here, none)).startswith("ask for more quota")
 
 
+def test_where_no_zone_answers_the_next_step_finds_out_why():
+    facts = CapacityFacts(silent=frozenset(ASKED.zones))
+    page = capacity_page(ASKED, facts)
+    assert [zone.best.chance for zone in page.zones] == [Chance.SILENT, Chance.SILENT]
+    assert next_step(page) == "tpuctl context check"
+    silent = {(CapacityTopic.TYPES, f"z{n}"): TransientError("away") for n in range(6)}
+    assert list(troubles_of(silent)) == ["z0, z1, z2, z3 and 2 more did not answer"]
+
+
 def test_quota_is_unknown_until_limits_nodes_and_requests_are_known():
     for missing in ("limits", "nodes", "requests"):
         assert zones(replace(LISTED, **{missing: None}))["us-west4-a"].best.quota is None

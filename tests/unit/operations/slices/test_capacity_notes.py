@@ -1,5 +1,6 @@
 """What commands note of the requests that they make and wait for."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -43,10 +44,8 @@ def watched(*states: str, error: Exception | None = None, **changes):
             raise error
 
     noted = []
-    try:
+    with suppress(PreemptedError, QuotaError, TransientError):
         list(capacity_notes.note_states(noted.append, go_through(), lambda: NOW_S))
-    except type(error) if error else ():
-        pass
     return [(each.kind.value, each.cause and each.cause.value, each.after_s) for each in noted]
 
 
