@@ -18,6 +18,7 @@ from tpuctl.jobs.logs import log_stream
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.submit.job_submission import Submitter, submit
 from tpuctl.jobs.supervisor import supervisor
+from tpuctl.ledger.refusals import load_events
 from tpuctl.models.job import JobSpec, Resources
 from tpuctl.models.search import Search
 from tpuctl.operations.slices import spending
@@ -115,6 +116,8 @@ def test_a_zone_without_capacity_keeps_nobody_waiting_and_costs_nothing(story):
     assert (record.state, attempt.zone, attempt.outcome) == ("SUCCEEDED", THERE, "succeeded")
     assert (loser.zone, loser.billed_s, loser.reason) == (HERE, 0.0, f"{THERE} was granted")
     assert {zone for zone, _ in story.nodes} == {THERE}
+    noted = load_events(story.outside.store, time.time())
+    assert [(event.kind, event.zone) for event in noted] == [("granted", THERE)]
 
 
 def test_the_second_type_is_taken_where_the_first_is_out_everywhere(story):
