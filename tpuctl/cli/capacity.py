@@ -44,7 +44,7 @@ SHOWN_TIERS = {
     Provisioning.FLEX_START: "flex ",
 }
 WITH_QUOTA = frozenset({Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.BEST_EFFORT})
-LEAST = ("reserved", "flex usd/h", "life", "wait", "how", "spot quota", "cause")
+LEAST = ("reserved", "life", "flex usd/h", "wait", "cause", "spot quota", "how")
 LINES_AROUND = 4
 """Lines of the window that are not zones: two above, one below, and the cursor's."""
 MOST_HOLDERS = 4
@@ -198,7 +198,7 @@ def _text(runtime: Runtime, question: CapacityQuestion, page: CapacityPage, heig
     paper = TerminalPage()
     shared = Shared(output=runtime.shared.output)
     rows = page.zones[: max(1, height - LINES_AROUND)]
-    Output(shared, paper, paper, runtime.now).items(rows, _listing(question))
+    Output(shared, paper, paper, runtime.now).items(rows, _screen_listing(question, page))
     return Text.from_ansi(paper.getvalue().rstrip("\n") + "\nasking …")
 
 
@@ -219,7 +219,8 @@ def _show(runtime: Runtime, question: CapacityQuestion, page: CapacityPage) -> N
         )
         return
     title = f"{page.accelerator_type} in {runtime.context_name.value}"
-    output.items(page.zones, _listing(question), title=title)
+    listing = _screen_listing(question, page) if output.is_screen else _listing(question)
+    output.items(page.zones, listing, title=title)
     for trouble in page.troubles:
         output.warn(trouble)
     for line in _quota_lines(page):
@@ -270,6 +271,17 @@ def _listing(question: CapacityQuestion) -> Listing[ZoneCapacity]:
         "reserved": _reserved_cell,
     }
     return Listing(ZONE, columns, least=LEAST)
+
+
+def _screen_listing(question: CapacityQuestion, page: CapacityPage) -> Listing[ZoneCapacity]:
+    """The table without the columns in which no zone has a value: a person reads the others."""
+    whole = _listing(question)
+    shown = {
+        heading: value
+        for heading, value in whole.table.items()
+        if isinstance(value, str) or any(value(zone) is not None for zone in page.zones)
+    }
+    return Listing(whole.keys, shown, whole.least)
 
 
 def _quota_cell(tier: Provisioning, zone: ZoneCapacity) -> str | None:

@@ -1,5 +1,6 @@
 """`tpuctl capacity`: where a type can be had, by the API, the quota and what all have seen."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,8 @@ import pytest
 from clouds import Cloud, Runner
 
 from client.cli.job import job_records
+from tpuctl.cli.app import main
+from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.config import Config, load, save
 from tpuctl.models.job import AttemptOutcome
 from tpuctl.models.search import Candidate
@@ -192,8 +195,8 @@ def test_quota_that_nobody_may_read_is_unknown_and_the_page_still_comes(cloud, o
         (("v3-8", "--provisioning", "cheap"), 2, "'cheap' is not a way to get capacity"),
     ],
 )
-def test_what_cannot_be_answered_is_one_line(tpuctl, argv, code, error):
-    result = tpuctl("capacity", *argv)
+def test_what_cannot_be_answered_is_one_line(at_home, tmp_path, argv, code, error):
+    result = at_home(tmp_path)("capacity", *argv)
     assert (result.code, result.out) == (code, "")
     assert result.err.splitlines()[0] == f"error: {error}"
 
@@ -213,3 +216,33 @@ def test_json_keys_are_public(tpuctl):
         "quota_holders", "refusals", "last_refusal", "last_refusal_cause", "waiting", "grants",
         "last_grant", "median_wait_s", "preemptions", "median_life_s",
     ]  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    """A terminal whose text can be read."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_zones_and_prices_while_the_answers_come(tpuctl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    faults(tpuctl, "capacity us-central1-a v3-8: 0")
+    tpuctl("node", "create", "n1", "-t", "v3-8", "--spot", "--zone", "us-central1-a")
+    out, err = Terminal(), Terminal()
+    environ = {"TPUCTL_HOME": str(tpuctl.home)}
+    runtime = Runtime(out=out, err=err, environ=environ, now=lambda: T + 180)
+    assert main(("capacity", "v3-8"), runtime) == 0
+    first = err.getvalue().partition("asking …")[0]
+    assert [line.split() for line in first.splitlines()[1:]] == [
+        ["us-central1-a", "open", "spot", "8.00", "2.04"],
+        ["us-central1-b", "open", "spot", "8.00", "2.04"],
+        ["us-central1-f", "open", "spot", "8.00", "2.04"],
+        ["europe-west4-a", "open", "on-demand", "8.80", "-"],
+    ]
+    assert "us-central1-a   open    on-demand   8.00        2.04  3 m      stockout spot" in (
+        out.getvalue()
+    )
+    assert err.getvalue().endswith("--zone us-central1-b --spot\n")
