@@ -48,7 +48,7 @@ LEAST = ("reserved", "life", "flex usd/h", "wait", "cause", "spot quota", "how")
 LINES_AROUND = 4
 """Lines of the window that are not zones: two above, one below, and the cursor's."""
 MOST_HOLDERS = 4
-HOLDER: Columns[QuotaHolder] = attributes("noun", "name", "state", "amount")
+HOLDER: Columns[QuotaHolder] = attributes("noun", "name", "state", "amount", zone="slices.zone")
 RESERVATION: Columns[Reservation] = attributes("name", "state", "size", "used", "unit")
 
 
@@ -126,9 +126,8 @@ def capacity(
     last line is the command to run next.
     """
     question = _question(runtime, accelerator_type, _tier(provisioning, spot=spot), days)
-    first = capacity_page(question, CapacityFacts())
-    page = first if runtime.has_no_local_state() else _watch(runtime, question, first)
-    _show(runtime, question, page)
+    facts = CapacityFacts() if runtime.has_no_local_state() else _watch(runtime, question)
+    _show(runtime, question, capacity_page(question, facts))
 
 
 def _question(
@@ -158,12 +157,12 @@ def _tier(typed: str | None, *, spot: bool) -> Provisioning | None:
     return Provisioning(typed)
 
 
-def _watch(runtime: Runtime, question: CapacityQuestion, first: CapacityPage) -> CapacityPage:
-    """The page when all have answered; a terminal shows meanwhile what is known so far."""
-    newest = [first]
+def _watch(runtime: Runtime, question: CapacityQuestion) -> CapacityFacts:
+    """The facts when all have answered; a terminal shows meanwhile what is known so far."""
+    newest = [CapacityFacts()]
 
     def draw(height: int) -> "Text":
-        return _text(runtime, question, newest[0], height)
+        return _text(runtime, question, capacity_page(question, newest[0]), height)
 
     with _shown_meanwhile(runtime, draw):
         from tpuctl.operations.capacity.capacity_survey import (

@@ -53,6 +53,8 @@ class CapacityFacts:
     reservations: Mapping[str, Sequence[Reservation]] | None = None
     shared_events: Sequence[CapacityEvent] | None = None
     job_events: Sequence[CapacityEvent] | None = None
+    troubles: tuple[str, ...] = ()
+    """What could not be learnt, a line for each."""
 
 
 def capacity_page(question: CapacityQuestion, facts: CapacityFacts) -> CapacityPage:
@@ -62,7 +64,8 @@ def capacity_page(question: CapacityQuestion, facts: CapacityFacts) -> CapacityP
     here = [event for event in events if event.accelerator_type == kind]
     is_asked = facts.shared_events is not None or facts.job_events is not None
     zones = (_zone(question, facts, zone, here) for zone in question.zones)
-    return CapacityPage(kind, ranking.rank_zones(zones), len(here) if is_asked else None)
+    count = len(here) if is_asked else None
+    return CapacityPage(kind, ranking.rank_zones(zones), count, facts.troubles)
 
 
 def _events(question: CapacityQuestion, facts: CapacityFacts) -> Iterator[CapacityEvent]:

@@ -1,7 +1,6 @@
 """Asks all who know where a type can be had, side by side, and tells what is known so far."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,9 +13,8 @@ from tpuctl.ledger import refusals
 from tpuctl.models.capacity.capacity_event import CapacityEvent
 from tpuctl.models.job import JobRecord
 from tpuctl.models.queued_resource import QueuedResource
-from tpuctl.operations.capacity.capacity_page import CapacityFacts, CapacityQuestion, capacity_page
+from tpuctl.operations.capacity.capacity_page import CapacityFacts, CapacityQuestion
 from tpuctl.operations.capacity.side_by_side import ask_side_by_side
-from tpuctl.operations.capacity.zone_capacity import CapacityPage
 from tpuctl.operations.slices.flex_start import with_flex_start
 
 if TYPE_CHECKING:
@@ -69,24 +67,18 @@ Answers = Mapping[Topic, Any]
 SILENCE = (TransientError, DeadlineError)
 
 
-def survey_capacity(runtime: CapacityRuntime, question: CapacityQuestion) -> Iterator[CapacityPage]:
-    """Yield the page again and again: whenever something more is known, and last when all is.
+def survey_capacity(
+    runtime: CapacityRuntime, question: CapacityQuestion
+) -> Iterator[CapacityFacts]:
+    """Yield what is known, after each answer; the last time all have answered, or it is too late.
 
-    An error is a trouble of the page. Raises what the clients raise before they ask anybody, such
-    as CredentialsError.
+    An error is a trouble among the facts. Raises what the clients raise before they ask anybody,
+    such as CredentialsError.
     """
     answers: dict[Topic, Any] = {}
-    asks = _asks(runtime, question)
-    for topic, answer in ask_side_by_side(asks, DEADLINE_S):
+    for topic, answer in ask_side_by_side(_asks(runtime, question), DEADLINE_S):
         answers[topic] = answer
-        if len(answers) < len(asks):
-            yield _page(question, answers)
-    yield replace(_page(question, answers), is_complete=True)
-
-
-def _page(question: CapacityQuestion, answers: Answers) -> CapacityPage:
-    page = capacity_page(question, facts_of(answers))
-    return replace(page, troubles=tuple(troubles_of(answers)))
+        yield facts_of(answers)
 
 
 def _asks(runtime: CapacityRuntime, question: CapacityQuestion) -> dict[Topic, Callable[[], Any]]:
@@ -118,7 +110,7 @@ def _job_events(jobs: list[JobRecord]) -> list[CapacityEvent]:
 
 
 def facts_of(answers: Answers) -> CapacityFacts:
-    """What the answers tell; an error is left out."""
+    """What the answers tell; an error is told as a trouble."""
     known = {key: found for key, found in answers.items() if not isinstance(found, TpuctlError)}
     whole = {topic: found for (topic, zone), found in known.items() if not zone}
     nodes, requests = whole.get(CapacityTopic.NODES), whole.get(CapacityTopic.REQUESTS)
@@ -132,6 +124,7 @@ def facts_of(answers: Answers) -> CapacityFacts:
         reservations=_by_zone(known, CapacityTopic.RESERVATIONS),
         shared_events=whole.get(CapacityTopic.EVENTS),
         job_events=whole.get(CapacityTopic.JOBS),
+        troubles=tuple(troubles_of(answers)),
     )
 
 

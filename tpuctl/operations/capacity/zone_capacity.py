@@ -114,5 +114,3 @@ class CapacityPage:
     """How many events of the days are known; None: nobody could be asked."""
     troubles: tuple[str, ...] = ()
     """What could not be learnt, a line for each."""
-    is_complete: bool = False
-    """Whether every question has its answer, or its error."""

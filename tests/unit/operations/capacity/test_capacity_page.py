@@ -55,7 +55,7 @@ def event(kind, ago_s: float, key: str = "k", **changes) -> CapacityEvent:
 
 def test_before_anybody_has_answered_there_are_zones_and_prices():
     page = capacity_page(replace(ASKED, provisioning=None), CapacityFacts())
-    assert (page.observations, page.is_complete) == (None, False)
+    assert (page.observations, page.troubles) == (None, ())
     (first, second) = page.zones
     assert (first.zone, second.zone) == ("us-west4-a", "us-west4-b")
     assert [(offer.provisioning.value, offer.usd_per_hour) for offer in first.offers] == [
