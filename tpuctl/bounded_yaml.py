@@ -42,6 +42,11 @@ def compose_file(path: Path) -> yaml.Node | None:
     return _composed(_text(path))[1]
 
 
+def compose_text(text: str) -> yaml.Node | None:
+    """The tree of a text's one document, None where it is empty; raises YamlError."""
+    return _composed(text)[1]
+
+
 class _BoundedLoader(yaml.SafeLoader):
     """PyYAML's loader of plain values, with an end to what a document may ask for."""
 

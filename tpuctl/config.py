@@ -31,10 +31,10 @@ REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
 TPU_OVERRIDE = f"{REDIRECTING_PREFIX}TPU"
 """Where gcloud looks for the Cloud TPU API."""
 SLICE_DEFAULTS = ("network", "subnetwork", "internal_ips", "service_account")
-"""The settings of a context that are defaults for its slices; absent in the file when not set."""
+"""The settings of a context that are defaults for its slices."""
 LIMITS = ("max_usd_per_hour", "max_usd_per_month")
 """The settings of a context that are numbers."""
-MAY_BE_ABSENT = (*SLICE_DEFAULTS, *LIMITS, "price_factors")
+MAY_BE_ABSENT = (*SLICE_DEFAULTS, *LIMITS, "price_factors", "notify")
 """The settings that the file does not have where they are not set."""
 RECORD_VARIABLE = "TPUCTL_RECORD"
 """In the environment of tpuctl: the cassette that its calls are added to."""
@@ -79,6 +79,8 @@ class Context:
     max_usd_per_hour: float | None = None
     """What all slices may cost together; None: without limit."""
     max_usd_per_month: float | None = None
+    notify: tuple[str, ...] = ()
+    """Who gets messages about new jobs whose file has no `notify`: its items, each in YAML."""
 
     @property
     def slice_defaults(self) -> dict[str, str | bool]:
@@ -159,7 +161,7 @@ def save(directory: Path, config: Config) -> None:
         "contexts": {
             name: {
                 key: value
-                for key, value in asdict(context).items()
+                for key, value in _plain(context).items()
                 if key != "name" and (value or key not in MAY_BE_ABSENT)
             }
             for name, context in sorted(config.contexts.items())
@@ -295,6 +297,11 @@ def without_recording(environ: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
+def _plain(context: Context) -> dict[str, Any]:
+    """The settings of a context as the file has them."""
+    return {**asdict(context), "notify": list(context.notify)}
+
+
 def _context(name: str, entry: Mapping[str, Any]) -> Context:
     known = {field.name for field in fields(Context)} - {"name"}
     unknown = sorted(set(entry) - known)
@@ -311,10 +318,10 @@ def _context(name: str, entry: Mapping[str, Any]) -> Context:
     settings: dict[str, Any] = {
         key: value if isinstance(value, bool) else str(value)
         for key, value in entry.items()
-        if value is not None and key not in LIMITS
+        if value is not None and key not in (*LIMITS, "notify")
     }
     settings |= {key: _amount(name, key, entry[key]) for key in LIMITS if entry.get(key)}
-    return Context(name=name, **settings)
+    return Context(name=name, notify=_targets(name, entry.get("notify")), **settings)
 
 
 def _amount(context: str, key: str, value: object) -> float:
@@ -325,3 +332,13 @@ def _amount(context: str, key: str, value: object) -> float:
             f"context {context!r}: {key} is {value!r}", hint="write a number of dollars, above 0"
         )
     return float(value)  # type: ignore[arg-type]
+
+
+def _targets(name: str, given: object) -> tuple[str, ...]:
+    """The texts of `notify`; what they say is checked when they are used."""
+    if given is not None and not isinstance(given, list):
+        raise UsageError(
+            f"context {name!r}: notify is not a list",
+            hint=f"run: tpuctl context edit {name} --notify 'slack: env:SLACK_URL'",
+        )
+    return tuple(map(str, given or ()))

@@ -67,6 +67,11 @@ PROXY_LOST_S = 30.0             # requests in flight, once no connection to thei
 PROXY_DRAIN_S = 30.0            # requests in flight, when the proxy ends
 PROXY_KEEPALIVE_S, PROXY_KEEPALIVE_COUNT = 10, 3  # a replica whose machine is gone without a word
 
+NOTICE_ATTEMPT_S = 10.0         # a message about a job: the whole of one POST, one step of SMTP
+NOTICE_COMMAND_S = 60.0         # the command that gets a message
+NOTICE_GIVE_UP_S = 900.0        # a message that a target does not take
+NOTICE_FIRST_PAUSE_S, NOTICE_LONGEST_PAUSE_S = 1.0, 120.0
+
 SSH_LOGIN_S = 15.0
 SSH_KEEPALIVE_S, SSH_KEEPALIVE_COUNT = 5, 4
 SSH_KEYS_S, SSH_KEYS_PAUSE_S = 30.0, 1.0
@@ -78,11 +83,15 @@ then. SSH_STARTUPS: sshd drops logins at random while many are under way (MaxSta
 
 
 def jittered_pause_s(
-    doublings: int, *, first_s: float = FIRST_PAUSE_S, random: Random = _JITTER
+    doublings: int,
+    *,
+    first_s: float = FIRST_PAUSE_S,
+    longest_s: float = LONGEST_PAUSE_S,
+    random: Random = _JITTER,
 ) -> float:
-    """Seconds to wait before the next attempt: from 0 to first_s * 2**doublings, at most 8.
+    """Seconds to wait before the next attempt: from 0 to first_s * 2**doublings, at most longest_s.
 
     Full jitter, so that clients that failed together do not come back together.
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    return random.uniform(0, min(LONGEST_PAUSE_S, first_s * 2**doublings))
+    return random.uniform(0, min(longest_s, first_s * 2**doublings))

@@ -47,6 +47,7 @@ NETWORK_HELP = "VPC network of new slices."
 SUBNETWORK_HELP = "VPC subnetwork of new slices."
 INTERNAL_HELP = "New slices have no external addresses."
 FACTOR_HELP = "What is paid of list prices: 0.8, or on-demand=0.45,spot=0.9."
+NOTIFY_HELP = "Who gets messages about new jobs: an item of the job file's notify. Repeatable."
 SERVICE_ACCOUNT_HELP = "Who the workers of new slices are on Google Cloud."
 CHECK_COLUMNS: Columns[HealthCheck] = {
     "check": lambda each: each.name,
@@ -130,6 +131,7 @@ def create(
         typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP),
     ] = None,
     price_factor: Annotated[str | None, typer.Option(metavar="FACTORS", help=FACTOR_HELP)] = None,
+    notify: Annotated[list[str] | None, typer.Option(metavar="TARGET", help=NOTIFY_HELP)] = None,
 ) -> None:
     """Check a project, zone and bucket, and keep them.
 
@@ -158,6 +160,7 @@ def create(
         internal_ips=internal_ips,
         service_account=service_account,
         price_factors=checked_factors(price_factor) or None,
+        notify=contexts.checked_targets(notify or ()),
     )
     _require_allowed(runtime, context)
     _require_working(runtime, context, "was not made")
@@ -216,6 +219,7 @@ def edit(
         str | None, typer.Option(metavar="EMAIL", help=SERVICE_ACCOUNT_HELP)
     ] = None,
     price_factor: Annotated[str | None, typer.Option(metavar="FACTORS", help=FACTOR_HELP)] = None,
+    notify: Annotated[list[str] | None, typer.Option(metavar="TARGET", help=NOTIFY_HELP)] = None,
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Keep it although it may not work.")
     ] = False,
@@ -232,6 +236,7 @@ def edit(
         "storage_endpoint": storage_endpoint, "network": network, "subnetwork": subnetwork,
         "internal_ips": internal_ips, "service_account": service_account,
         "price_factors": checked_factors(price_factor),
+        "notify": contexts.checked_targets(notify) if notify else None,
     }  # fmt: skip
     changes = contexts.checked_changes(given)
     context = replace(contexts.configured(runtime.home, runtime.config, name), **changes)

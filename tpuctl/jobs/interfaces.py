@@ -168,3 +168,5 @@ class Backends:
     """What a supervisor deletes overdue slices by; None: it leaves them alone."""
     check_limit: LimitCheck | None = None
     """Whether slices exceed what the context may cost; None: it may cost anything."""
+    read_secret: Callable[[str], str] | None = None
+    """The value at a `sm://` reference, by this machine's credentials; raises TpuctlError."""

@@ -8,6 +8,8 @@ from tpuctl.models import option_rules
 from tpuctl.models.inference.predict_spec import PredictSpec
 from tpuctl.models.inference.serve_spec import ReplicaOf, ServeSpec
 from tpuctl.models.node import Provisioning
+from tpuctl.models.notify.notification import Notification
+from tpuctl.models.notify.notify_spec import NotifyTarget
 from tpuctl.models.search import Candidate, Place, Search
 from tpuctl.models.slice_options import SliceOptions
 
@@ -186,6 +188,8 @@ class JobSpec:
     """How `run` answers requests, where it is the engine of a service."""
     predict: PredictSpec | None = None
     """The files that a batch job predicts, by a `run` that tpuctl brings."""
+    notify: tuple[NotifyTarget, ...] | None = None
+    """Who gets messages about the job; None: the file does not say it, the context decides."""
 
 
 class ProofResult(StrEnum):
@@ -355,6 +359,8 @@ class EventKind(StrEnum):
     """A slice of the ended job is gone."""
     NOT_DELETED = "not-deleted"
     """A slice of the ended job could not be deleted yet."""
+    NOT_NOTIFIED = "not-notified"
+    """A target of `notify` did not get a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +404,8 @@ class JobRecord:
     replica: ReplicaOf | None = None
     """The service that the job is a replica of."""
     fence: int = 0
+    left_s: float | None = None
+    """When its last supervisor ended in order and left it to the next; None: it did not."""
     state: JobState = JobState.QUEUED
     why: str = "waiting for a supervisor"
     """Why it waits, what it does next or how it ended: the text of its newest STATUS event."""
@@ -414,6 +422,8 @@ class JobRecord:
     ended_s: float | None = None
     attempts: tuple[Attempt, ...] = ()
     events: tuple[JobEvent, ...] = ()
+    notifications: tuple[Notification, ...] = ()
+    """The messages about the job to the targets of its `notify`, the oldest first."""
 
     @property
     def status_text(self) -> str:

@@ -55,4 +55,5 @@ def test_a_context_is_data_and_nothing_in_it_says_what_kind_of_cloud_it_is():
         "price_factors",
         "max_usd_per_hour",
         "max_usd_per_month",
+        "notify",
     ]

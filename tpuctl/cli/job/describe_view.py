@@ -42,6 +42,7 @@ def job_view(
             attempts,
             _others(job),
             _workers(job),
+            _notifications(job),
             _events(found),
         ],
     )
@@ -231,6 +232,22 @@ def _events(found: JobDetails) -> DetailBlock:
     title = f"events (and {hidden} earlier: -o json)" if hidden > 0 else "events"
     shown = events[-EVENTS_SHOWN:]
     return DetailBlock(title, [(str(PointInTime(event.time_s)), event.text) for event in shown])
+
+
+def _notifications(job: JobRecord) -> DetailBlock:
+    """The newest messages about the job, and what became of each at each target."""
+    targets = job.spec.notify or ()
+    rows = [
+        (
+            str(PointInTime(each.time_s)),
+            str(each.event),
+            targets[sending.target].label,
+            f"{sending.state}: {sending.error}" if sending.error else str(sending.state),
+        )
+        for each in job.notifications
+        for sending in each.sendings
+    ]
+    return DetailBlock("messages", rows[-EVENTS_SHOWN:])
 
 
 def _ago(found: JobDetails, time_s: float) -> str:

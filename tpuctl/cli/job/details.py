@@ -19,6 +19,8 @@ from tpuctl.cli.shell.tables.values import (
 from tpuctl.metrics.findings.observation import Finding
 from tpuctl.metrics.goodput.accounting import Goodput
 from tpuctl.models.job import Attempt, AttemptOutcome, JobRecord, SwitchProof, WorkerReport
+from tpuctl.models.notify.notification import Notification
+from tpuctl.models.notify.notify_spec import NotifyTarget
 from tpuctl.models.search import Candidate
 from tpuctl.operations.jobs.queries import JobDetails, current_status, worker_text
 from tpuctl.operations.slices import spending
@@ -157,6 +159,38 @@ def job_document(found: JobDetails, wrong: Sequence[Finding]) -> dict[str, Any]:
         "goodput": goodput_document(found.goodput),
         "service": job.replica.service if job.replica else None,
         "replica": job.replica.number if job.replica else None,
+        "notify": [notify_document(target) for target in job.spec.notify or ()],
+        "notifications": [notification_document(job, each) for each in job.notifications],
+    }
+
+
+def notify_document(target: NotifyTarget) -> dict[str, Any]:
+    """A target of `notify` as a JSON object, without a secret. Keys are public."""
+    return {"target": target.label, "events": list(target.events)}
+
+
+def notify_text(target: NotifyTarget) -> str:
+    """A target of `notify` in words: `slack (env:SLACK_URL): failed, finished`."""
+    return f"{target.label}: {', '.join(target.events) or 'nothing'}"
+
+
+def notification_document(job: JobRecord, found: Notification) -> dict[str, Any]:
+    """A message about the job as a JSON object. Keys are public."""
+    targets = job.spec.notify or ()
+    return {
+        "id": found.notification_id,
+        "event": found.event,
+        "time": PointInTime(found.time_s),
+        "attempt": found.attempt,
+        "targets": [
+            {
+                "target": targets[sending.target].label,
+                "state": sending.state,
+                "time": moment_of(sending.time_s),
+                "error": sending.error,
+            }
+            for sending in found.sendings
+        ],
     }
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tpuctl.byte_size import count_text, size_text
+from tpuctl.cli.job.details import notify_document, notify_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView
 from tpuctl.cli.shell.tables.values import PointInTime, Usd, moment_of
 from tpuctl.models.slice_options import display_value
@@ -40,6 +41,7 @@ def plan_document(plan: JobPlan) -> dict[str, Any]:
         "checkpoints": spec.checkpoints.dir if spec.checkpoints else None,
         "file_mounts": dict(spec.file_mounts),
         "options": {name: _option_text(plan, name) for name in _options(plan)},
+        "notify": [notify_document(target) for target in spec.notify or ()],
     }
 
 
@@ -59,6 +61,7 @@ def plan_view(plan: JobPlan) -> DetailView:
         ("upload", f"{count_text(plan.files, 'file')}, {size_text(plan.size_bytes)}"),
         ("checkpoints", spec.checkpoints.dir if spec.checkpoints else "none"),
         *((name, _option_text(plan, name)) for name in _options(plan)),
+        *(("notify", notify_text(target)) for target in spec.notify or ()),
     ]
     rows = [
         (place.zone, place.accelerator_type, _price(place.usd_per_hour), _state(place))

@@ -49,7 +49,16 @@ def fenced_backends(backends: Backends, lease: Lease, heartbeat: Heartbeat) -> B
     A write to the store needs a heartbeat that is fresh; a change of a slice, a lease that was
     read again as well.
     """
-    store = backends.store
+    store, confirm = backends.store, lease_check(backends.store, lease, heartbeat)
+    return replace(
+        backends,
+        store=cast(Store, Fenced(store, STORE_READS, heartbeat.check)),
+        tpu=cast(SliceApi, Fenced(backends.tpu, SLICE_READS, confirm)),
+    )
+
+
+def lease_check(store: Store, lease: Lease, heartbeat: Heartbeat) -> Callable[[], None]:
+    """What reads a lease again and raises LeaseLostError when it is gone, TransientError."""
 
     def confirm() -> None:
         heartbeat.check()
@@ -57,8 +66,4 @@ def fenced_backends(backends: Backends, lease: Lease, heartbeat: Heartbeat) -> B
             raise LeaseLostError
         heartbeat.check()
 
-    return replace(
-        backends,
-        store=cast(Store, Fenced(store, STORE_READS, heartbeat.check)),
-        tpu=cast(SliceApi, Fenced(backends.tpu, SLICE_READS, confirm)),
-    )
+    return confirm

@@ -171,6 +171,12 @@ def unheld_leases(store: Store, leases: Iterable[Lease], dead_host: str | None) 
     return [lease for lease in leases if lease.holder not in alive]
 
 
+def beat_time_s(store: Store, holder: str) -> float | None:
+    """When a holder last beat, by the storage service's own clock; None without a heartbeat."""
+    entry = store.head(HEARTBEATS + holder) if holder else None
+    return entry.updated_s if entry else None
+
+
 def host_id_of(holder: str) -> str:
     """The part of a holder's name that stays the same on one machine for one context."""
     return holder.partition("-")[0]

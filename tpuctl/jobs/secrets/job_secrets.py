@@ -82,6 +82,22 @@ class SecretCache:
         """Drop the values of a settled job."""
         self.received.pop(job_id, None)
 
+    def known_values(self, record: JobRecord) -> list[str]:
+        """Every value that somebody handed over for the job."""
+        return list(self.received.get(values_id(record), {}).values())
+
+    def place_value(self, record: JobRecord, reference: str) -> str:
+        """The value that is at a reference of the job's `notify`, which is its name as well.
+
+        Raises PreconditionError where it is not known.
+        """
+        if record.host_id not in ("", self.host_id):
+            host = record.owner.rpartition("@")[2]
+            raise PreconditionError(
+                f"{reference} is known on {host} alone, where the job was submitted"
+            )
+        return self._known(record, reference, reference)
+
     def is_on_other_host(self, record: JobRecord) -> bool:
         """Whether the job needs values that only the submitting machine has."""
         is_bound = bool(references_to(record.spec.secrets, ENVIRONMENT, FILE))
@@ -99,8 +115,7 @@ class SecretCache:
         return {name: self._known(record, name, wanted[name]) for name in wanted}
 
     def _known(self, record: JobRecord, name: str, where: str) -> str:
-        replica = record.replica
-        handed = self.received.get(f"{SERVICE}{replica.service}" if replica else record.job_id, {})
+        replica, handed = record.replica, self.received.get(values_id(record), {})
         if name in handed:
             return handed[name]
         try:
@@ -123,6 +138,11 @@ class SecretCache:
         except PreconditionError as error:
             return str(error)
         return ""
+
+
+def values_id(record: JobRecord) -> str:
+    """The name under which a job's values are kept: that of its service for a replica."""
+    return f"{SERVICE}{record.replica.service}" if record.replica else record.job_id
 
 
 def _value(name: str, where: str, environ: Mapping[str, str]) -> str:

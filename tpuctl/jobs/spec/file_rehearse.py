@@ -35,13 +35,17 @@ def read_rehearse(
 
 
 def rehearsed_job(spec: JobSpec, rehearse: RehearseSpec) -> JobSpec:
-    """The job as a rehearsal runs it: with the variables and the type that are for it."""
+    """The job as a rehearsal runs it: with the variables and the type that are for it.
+
+    Nobody gets messages about a rehearsal.
+    """
     resources = spec.resources
     if rehearse.accelerators:
         resources = replace(
             resources, accelerators=rehearse.accelerators, topology=None, alternatives=()
         )
-    return replace(spec, envs={**spec.envs, **rehearse.envs}, resources=resources)
+    envs = {**spec.envs, **rehearse.envs}
+    return replace(spec, envs=envs, resources=resources, notify=())
 
 
 def _examples(document: Document) -> str | None:

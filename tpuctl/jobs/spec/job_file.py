@@ -12,6 +12,7 @@ from typing import Any
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.spec import (
+    file_notify,
     file_predict,
     file_rehearse,
     file_serve,
@@ -80,6 +81,7 @@ def _job_spec(document: Document, path: Path, bucket: str, environ: Mapping[str,
         ray=_ray(document),
         serve=serve,
         predict=file_predict.read_predict(document, partial(expand_bucket, bucket=bucket)),
+        notify=file_notify.read_notify(document, partial(_resolve_path, path)),
     )
     return file_serve.with_engine(spec, document)
 

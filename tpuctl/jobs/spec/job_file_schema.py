@@ -58,8 +58,9 @@ class Document:
         }
 
     def place(self, path: str) -> str:
-        """`resources.use_spot (line 9)`, as errors name a key."""
-        return f"{path} (line {self.lines[path]})" if path in self.lines else path
+        """`resources.use_spot (line 9)`, as errors name a key; of no file, the key alone."""
+        line = self.lines.get(path)
+        return f"{path} (line {line})" if line else path
 
 
 def compose(path: Path) -> yaml.Node:
@@ -82,6 +83,15 @@ def read(root: yaml.Node) -> Document:
     fields = list(_mapping(root, load_schema(), ""))
     lines = {path: line for path, _, line in fields}
     return Document({path: value for path, value, _ in fields}, lines)
+
+
+def read_part(node: yaml.Node | None, key: str, path: str) -> Document:
+    """Check one item of the list `key` of a job file, which goes by `path`; raises UsageError."""
+    if node is None:
+        raise UsageError(f"{path} is empty", hint=HINT)
+    items: Schema = load_schema()["properties"][key]["items"]
+    values = {name: value for name, value, _ in _mapping(node, items, path)}
+    return Document(values, dict.fromkeys(values, 0))
 
 
 def _mapping(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
@@ -111,10 +121,24 @@ def _field(schema: Schema, key: yaml.Node, value: yaml.Node, path: str) -> Found
         yield path, None, scalars.line_of(key)
         yield from _mapping(value, schema, path)
         return
+    if kinds == "array" and schema["items"].get("type") == "object":
+        yield path, None, scalars.line_of(key)
+        yield from _mappings(value, schema["items"], path)
+        return
     try:
         yield path, _value(value, schema), scalars.line_of(key)
     except MismatchError as error:
         raise _refusal(f"{path} (line {scalars.line_of(value)})", value, schema, error) from error
+
+
+def _mappings(node: yaml.Node, schema: Schema, path: str) -> FoundFields:
+    """Everything below a list of mappings: the first one goes by `path[0]`."""
+    if not isinstance(node, yaml.SequenceNode):
+        place = f"{path} (line {scalars.line_of(node)})"
+        raise UsageError(f"{place} must be a list of {schema['title']}s", hint=HINT)
+    for number, item in enumerate(node.value):
+        yield f"{path}[{number}]", None, scalars.line_of(item)
+        yield from _mapping(item, schema, f"{path}[{number}]")
 
 
 def _refusal(place: str, value: yaml.Node, schema: Schema, error: MismatchError) -> UsageError:
@@ -131,7 +155,7 @@ def _value(node: yaml.Node, schema: Schema) -> Any:
     kinds = schema.get("type") or ""
     if "array" not in kinds or (kinds != "array" and not isinstance(node, yaml.SequenceNode)):
         return scalars.scalar_value(node, schema)
-    items = schema["items"]
+    items = _resolved(schema["items"])
     wanted = f"a list of {items['title']}s"
     if not isinstance(node, yaml.SequenceNode):
         raise MismatchError(wanted)
@@ -142,7 +166,8 @@ def _item(node: yaml.Node, schema: Schema, wanted: str) -> Any:
     try:
         return scalars.scalar_value(node, schema)
     except MismatchError as error:
-        text = f"{wanted}, each {error}" if isinstance(error, RangeError) else wanted
+        is_told = isinstance(error, RangeError) or "enum" in schema
+        text = f"{wanted}, each {error}" if is_told else wanted
         raise MismatchError(text, node) from error
 
 

@@ -7,6 +7,8 @@ from functools import partial
 
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
+from tpuctl.jobs.notices import due_notices
+from tpuctl.jobs.notices.notice_sender import NoticeSender
 from tpuctl.jobs.policy import actions
 from tpuctl.jobs.policy.actions import Action, RecordStockout
 from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
@@ -42,6 +44,10 @@ class JobController:
     clocks: Clocks
     record_writer: RecordWriter
     vault: SecretCache
+    notices: NoticeSender | None = None
+    """Sends the job's messages; None where it has no `notify`."""
+    unsupervised_s: float | None = None
+    """Since when nobody looked after the job before; None: somebody did."""
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
     """Something was seen: take the next turn now."""
     gang: Gang | None = None
@@ -84,11 +90,11 @@ class JobController:
 
         Raises LeaseLostError, WrongHostError, TransientError and its kin.
         """
-        await self.record_writer.claim()
+        await self.record_writer.claim(self._with_unsupervised_notice)
         # Only now: what an earlier holder has asked for is seen before anything is created.
         looking = asyncio.create_task(self.slice_watcher.keep_watching())
         try:
-            while not self.record.is_settled:
+            while not (self.record.is_settled and not self._has_notices()):
                 try:
                     await self._turn()
                 except TransientError as error:  # the bucket is away: the workers are kept
@@ -103,6 +109,8 @@ class JobController:
             await asyncio.gather(looking, return_exceptions=True)
             if self.gang is not None:
                 await self.gang.close()
+            if self.notices is not None:
+                await self.notices.close()
 
     def recheck(self) -> None:
         """Read the record at once: somebody has changed it."""
@@ -115,14 +123,16 @@ class JobController:
         await self._look_for_signs_of_life()
         lacks = self.vault.missing_reason(self.record)
         step = await self._step(lacks)
-        await self._close_ended_gang(step.record)
-        if self.record_writer.is_news(step.record):
-            await self.record_writer.save(step.record)
+        record = self._with_notices(step.record)
+        await self._close_ended_gang(record)
+        if self.record_writer.is_news(record):
+            await self.record_writer.save(record)
             self.slice_watcher.look_now()
-        elif self.record_writer.is_due(step.record):
-            await self.record_writer.save(step.record)
+        elif self.record_writer.is_due(record):
+            await self.record_writer.save(record)
         else:
-            self.record_writer.keep(step.record)
+            self.record_writer.keep(record)
+        self._send_notices()
         if waits_for_secrets(self.vault, self.record):
             raise WrongHostError(lacks)
         # A zone that does not answer keeps no other one waiting.
@@ -197,6 +207,32 @@ class JobController:
         was_steady, self.is_steady = self.is_steady, running and are_heard
         if was_steady and not self.is_steady:
             self.slice_watcher.look_now()
+
+    # -------------------------------------------------------------- messages about the job
+
+    def _with_unsupervised_notice(self, record: JobRecord) -> JobRecord:
+        if self.unsupervised_s is None:
+            return record
+        now_s = self.clocks.now()
+        causes = due_notices.unsupervised_notice(record, self.unsupervised_s, now_s)
+        return due_notices.with_notices(record, causes, now_s)
+
+    def _with_notices(self, record: JobRecord) -> JobRecord:
+        """The record after a step, with the messages that are due and what became of others."""
+        if self.notices is None:
+            return record
+        now_s = self.clocks.now()
+        noted = self.notices.noted(record, now_s)
+        return due_notices.with_due_notices(self.record, noted, now_s)
+
+    def _send_notices(self) -> None:
+        """Send what the bucket has by now, and nothing else."""
+        if self.notices is not None:
+            self.notices.forget(self.record)
+            self.notices.send(self.record)
+
+    def _has_notices(self) -> bool:
+        return any(each.is_open for each in self.record.notifications)
 
     # -------------------------------------------------------------- the workers
 

@@ -1,7 +1,7 @@
 """The jobs and services of one supervisor: taken, cared for, rested from, and let go."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -10,11 +10,12 @@ from tpuctl.errors import DamagedStateError, NotFoundError, TpuctlError, Transie
 from tpuctl.jobs.interfaces import Backends, Clocks
 from tpuctl.jobs.leases import job_steps
 from tpuctl.jobs.leases import lease as leasing
-from tpuctl.jobs.leases.fence import fenced_backends
-from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
+from tpuctl.jobs.leases.fence import fenced_backends, lease_check
+from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher, beat_time_s
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
 from tpuctl.jobs.leases.job_steps import JobStep
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
+from tpuctl.jobs.notices.notice_sender import NoticeSender, no_secret_manager
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.status_text import with_trouble
 from tpuctl.jobs.secrets.job_secrets import SecretCache
@@ -52,6 +53,8 @@ class JobPool:
     """Called with the id of every job that is taken."""
     settled: Callable[[str], None] = lambda _job_id: None
     """Called with the id of every job that is settled."""
+    may_run: Callable[[JobRecord, Sequence[str]], bool] = lambda _record, _command: False
+    """Whether this machine's user submitted a job with that command of its `notify`."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     controllers: dict[str, JobController] = field(default_factory=dict)
     """Of jobs."""
@@ -66,6 +69,8 @@ class JobPool:
     """Jobs with a lease and no record, and since when."""
     inherited_steps: dict[str, JobStep] = field(default_factory=dict)
     """What the heartbeats of dead holders told of jobs that are not in care here yet."""
+    silences: dict[str, float] = field(default_factory=dict)
+    """Since when nobody looked after a job that was taken here."""
     is_taking: bool = False
     """A lease is about to be taken."""
     bug: BaseException | None = None
@@ -97,6 +102,7 @@ class JobPool:
         for of_jobs in (self.resting, self.elsewhere, self.unrecorded, self.inherited_steps):
             for job_id in of_jobs.keys() - known.keys():
                 del of_jobs[job_id]
+        self.silences = {job_id: at for job_id, at in self.silences.items() if job_id in known}
 
     async def consider(self, lease: Lease) -> None:
         """Take a job that nobody looks after; an error of this job is only reported."""
@@ -168,12 +174,27 @@ class JobPool:
             if lease.holder == self.heartbeat_sender.holder:
                 await asyncio.to_thread(leasing.release, store, lease)
             self._leave_to_others(job_id, self.vault.missing_reason(record))
-        elif taken := await self._take_lease(lease):
+        elif taken := await self._take_watched(lease, record):
             self.say(f"{job_id}: supervised here")
             await asyncio.to_thread(self.on_adopted, job_id)
             self.resting.pop(job_id, None)
             self.elsewhere.pop(job_id, None)
             self.tasks[job_id] = asyncio.create_task(self._care(taken))
+
+    async def _take_watched(self, lease: Lease, record: JobRecord | ServiceRecord) -> Lease | None:
+        """The lease in our hands as `_take_lease` gets it; since when nobody held it is noted."""
+        if not isinstance(record, JobRecord) or not record.spec.notify:
+            return await self._take_lease(lease)
+        store, now_s = self.backends.store, self.clocks.now
+        beaten_s = await asyncio.to_thread(beat_time_s, store, lease.holder)
+        taken = await self._take_lease(lease)
+        ours_s = await asyncio.to_thread(beat_time_s, store, self.heartbeat_sender.holder)
+        since_s = record.submitted_s if lease.fence == 0 else record.left_s
+        if since_s is None and beaten_s is not None and ours_s is not None:
+            since_s = now_s() - (ours_s - beaten_s)
+        if since_s is not None:
+            self.silences[lease.job_id] = since_s
+        return taken
 
     async def _take_lease(self, lease: Lease) -> Lease | None:
         """The lease in our hands; None when somebody was faster, or lives after all.
@@ -250,10 +271,25 @@ class JobPool:
         if replica := stored.record.replica:
             writer.on_written = partial(self._wake_service, replica.service)
         controller = JobController(backends, self.clocks, writer, self.vault)
+        controller.unsupervised_s = self.silences.pop(lease.job_id, None)
+        if stored.record.spec.notify:
+            controller.notices = self._notice_sender(lease, controller.alarm.set)
         self.controllers[lease.job_id] = controller
         self.inherited_steps.pop(lease.job_id, None)
         await controller.run_until_settled()
         await asyncio.to_thread(self._settle, backends, lease)
+
+    def _notice_sender(self, lease: Lease, changed: Callable[[], None]) -> NoticeSender:
+        store, heartbeat = self.backends.store, self.heartbeat_sender.heartbeat
+        return NoticeSender(
+            clocks=self.clocks,
+            fence=lease.fence,
+            vault=self.vault,
+            confirm=lease_check(store, lease, heartbeat),
+            read_secret=self.backends.read_secret or no_secret_manager,
+            may_run=self.may_run,
+            changed=changed,
+        )
 
     async def _care_for_service(self, backends: Backends, lease: Lease, name: str) -> None:
         stored = await asyncio.to_thread(service_store.load, backends.store, name)

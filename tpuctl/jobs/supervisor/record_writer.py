@@ -57,17 +57,19 @@ class RecordWriter:
         """The record as the controller has it."""
         return self.stored.record
 
-    async def claim(self) -> None:
+    async def claim(self, change: Callable[[JobRecord], JobRecord] = lambda record: record) -> None:
         """The first write under our fence: from here on an earlier holder's writes fail.
 
-        Raises LeaseLostError, TransientError and its kin.
+        `change` adds to the record under that fence. Raises LeaseLostError, TransientError and its
+        kin.
         """
         while True:
             if self.record.fence > self.lease.fence:
                 raise LeaseLostError
             try:
-                known = restart_stopping_wait(replace(self.record, trouble=None), self.clocks.now())
-                await self._write(replace(known, fence=self.lease.fence))
+                open_again = replace(self.record, trouble=None, left_s=None)
+                known = restart_stopping_wait(open_again, self.clocks.now())
+                await self._write(change(replace(known, fence=self.lease.fence)))
                 return
             except PreconditionError:  # the last write of an earlier holder, or a wish
                 self.stored = await self._load()
@@ -108,10 +110,17 @@ class RecordWriter:
         return self.clocks.monotonic() - self.written_s >= PROGRESS_S and self._has_moved(record)
 
     async def save_progress(self) -> None:
-        """Write the record as it is here, unless others have changed it or no step was made."""
-        if self._has_moved(self.record):
+        """Write the record as it is here before its supervisor ends.
+
+        Nothing is written over what others have changed, and nothing where there is no progress;
+        but who gets messages about the job shall know since when nobody looks after it.
+        """
+        record = self.record
+        if record.spec.notify and not record.is_settled:
+            record = replace(record, left_s=self.clocks.now())
+        if self._has_moved(record):
             with suppress(PreconditionError):
-                await self._write(self.record)
+                await self._write(record)
 
     def _has_moved(self, record: JobRecord) -> bool:
         if self.written is None:

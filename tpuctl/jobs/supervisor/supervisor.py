@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,13 @@ from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
 from tpuctl.jobs.leases.lease import Lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
-from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.jobs.local import notify_commands, open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import secret_handover
-from tpuctl.jobs.secrets.job_secrets import SecretCache
+from tpuctl.jobs.secrets.job_secrets import SecretCache, values_id
 from tpuctl.jobs.supervisor.cost_notes import note_costs
 from tpuctl.jobs.supervisor.job_pool import JobPool
 from tpuctl.jobs.supervisor.overdue_slices import OverdueSlices
+from tpuctl.models.job import JobRecord
 
 SCAN_S = 1.0
 IDLE_SCAN_S = 5.0
@@ -55,6 +56,7 @@ async def run(  # noqa: PLR0913 (what of this process it uses)
             supervisor.last_wake_ns = partial(supervisor_lock.last_wake_ns, home, context)
             supervisor.job_pool.on_adopted = partial(open_jobs.add_jobs, home, context)
             supervisor.job_pool.settled = partial(open_jobs.remove_job, home, context)
+            supervisor.job_pool.may_run = partial(_is_allowed, home, context)
             on_pool(supervisor.job_pool)
             async with secret_handover.serve(vault, home, context, say):
                 await supervisor.serve()
@@ -63,6 +65,11 @@ async def run(  # noqa: PLR0913 (what of this process it uses)
             return
         if supervisor_lock.is_locked(home, context):
             raise LockedError(f"another supervisor of {context!r} took over")
+
+
+def _is_allowed(home: Path, context: str, record: JobRecord, command: Sequence[str]) -> bool:
+    """Whether somebody on this machine submitted the job with that command."""
+    return notify_commands.is_allowed(home, context, values_id(record), command)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.jobs.record.decoding import JOB_ID
 from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.jobs.secrets import job_secrets
-from tpuctl.jobs.submit import shared_checkpoints
+from tpuctl.jobs.submit import notify_targets, shared_checkpoints
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import (
@@ -171,13 +171,15 @@ def _exists(runtime: JobRuntime, zone: str, queued_resource: str) -> bool:
 def retry(runtime: JobRuntime, name: str) -> Generator[JobNotice, None, JobRecord]:
     """Let a job that failed or was cancelled begin again, and see that a supervisor has it.
 
-    A job that has not ended and takes secrets from the environment only gets their values again.
+    A job that has not ended and takes secrets from the environment only gets their values again,
+    those of its `notify` as well.
     Raises PreconditionError, UsageError, LocalIOError, ConflictError.
     """
     store = runtime.store()
     job = client.describe(store, name)
     needs_values = not job.is_ended and bool(
         job_secrets.references_to(job.spec.secrets, job_secrets.ENVIRONMENT)
+        or notify_targets.known_values(job.spec, runtime.environ)
     )
     if not needs_values:
         reopen_record(job, runtime.now())  # what forbids it comes before what it would need

@@ -16,12 +16,12 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.jobs.interfaces import WantedSlices
-from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.jobs.local import notify_commands, open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.spec import job_file
 from tpuctl.jobs.spec.first_job_file import refuse_program as refuse_program
-from tpuctl.jobs.submit import job_submission, placement
+from tpuctl.jobs.submit import job_submission, notify_targets, placement
 from tpuctl.jobs.submit.job_submission import Submitter
 from tpuctl.jobs.submit.submit_warnings import warnings_for
 from tpuctl.models import slice_options
@@ -102,6 +102,8 @@ def submit_checked(
     finally:
         yield from map(Noted, left_behind)
     open_jobs.add_jobs(runtime.home, context.name, job.job_id)
+    commands = notify_targets.commands_of(found.spec)
+    notify_commands.allow(runtime.home, context.name, job.job_id, commands)
     yield Submitted(job)
     if found.defaults:
         yield Noted(slice_options.defaults_text(found.defaults))
@@ -140,6 +142,7 @@ def check_file(runtime: JobRuntime, request: JobRequest) -> JobSpec:
         request.file, bucket=job_file.ANY_BUCKET, environ=runtime.environ
     )
     job_secrets.resolve_values(spec.secrets, runtime.environ)
+    notify_targets.require_known(spec.notify or (), runtime.environ)
     return spec
 
 
@@ -151,9 +154,12 @@ def check_request(
     The file comes first: a bad one starts no cloud. Raises UsageError, LocalIOError, NotFoundError
     (node, bucket).
     """
-    check_file(runtime, request)
+    given = check_file(runtime, request)
     context = runtime.context
+    of_context, environ = context.notify, runtime.environ
+    yield from map(Warned, notify_targets.context_warnings(given, of_context, environ))
     spec, defaults = _load_spec(runtime, request)
+    spec = notify_targets.with_context_targets(spec, of_context, environ)
     yield from _check_buckets(runtime, spec)
     spec = yield from predict_check.check_predict(runtime, spec)
     node = lifecycle.find(runtime.tpu, context.zone, request.node) if request.node else None

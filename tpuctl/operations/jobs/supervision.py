@@ -13,7 +13,7 @@ from tpuctl.jobs.local.open_jobs import OpenJobs
 from tpuctl.jobs.record import record_store, status_text
 from tpuctl.jobs.secrets import job_secrets, secret_handover
 from tpuctl.jobs.secrets.job_secrets import SERVICE
-from tpuctl.jobs.submit import job_submission
+from tpuctl.jobs.submit import job_submission, notify_targets
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs.events import (
@@ -53,6 +53,7 @@ def hand_to_supervisor(runtime: JobRuntime, job: JobRecord) -> Iterator[JobNotic
     values = job_secrets.resolve_values(
         job_secrets.references_to(job.spec.secrets, job_secrets.ENVIRONMENT), runtime.environ
     )
+    values |= notify_targets.known_values(job.spec, runtime.environ)
     if values:
         secret_handover.hand_over(runtime.home, runtime.context.name, job.job_id, values)
         yield SecretsHandedOver(tuple(values))

@@ -1,6 +1,6 @@
 """Changes of contexts that are kept in the configuration: new values, another name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from tpuctl import config
 from tpuctl.config import DEFAULT_CONTEXT, Config, Context
 from tpuctl.errors import ConflictError, NotFoundError, PreconditionError, UsageError
 from tpuctl.jobs.local import supervisor_lock
+from tpuctl.jobs.spec import file_notify
 from tpuctl.operations.local import local_cloud
 
 MAY_BE_ABSENT = ("network", "subnetwork", "service_account", "price_factors")
@@ -36,6 +37,14 @@ def checked_changes(given: Mapping[str, Any]) -> dict[str, Any]:
             option = f"--{key.replace('_', '-')}"
             raise UsageError(f"{option} must not be empty", hint="give a value")
     return {key: None if value == "" else value for key, value in changes.items()}
+
+
+def checked_targets(given: Sequence[str]) -> tuple[str, ...]:
+    """The targets of `--notify`, none where the only one is empty. Raises UsageError."""
+    if list(given) == [""]:
+        return ()
+    file_notify.read_targets(given)
+    return tuple(given)
 
 
 def with_changes(known: Config, name: str, changes: Mapping[str, Any]) -> Config:

@@ -6,12 +6,13 @@ from typing import Any
 
 from tpuctl.errors import JobFailedError, UsageError
 from tpuctl.jobs.leases.lease import service_lease_id
-from tpuctl.jobs.local import open_jobs, supervisor_lock
+from tpuctl.jobs.local import notify_commands, open_jobs, supervisor_lock
 from tpuctl.jobs.secrets import job_secrets, secret_handover
 from tpuctl.jobs.services import service_store, service_submission
 from tpuctl.jobs.services.rollout import is_halted, old_replicas
 from tpuctl.jobs.services.service_submission import RevisionDraft
 from tpuctl.jobs.spec import job_file
+from tpuctl.jobs.submit import notify_targets
 from tpuctl.jobs.submit.job_submission import Submitter
 from tpuctl.models.inference.serve_spec import ServeSpec
 from tpuctl.models.inference.service_record import Revision, ServiceRecord, ServiceState
@@ -202,10 +203,14 @@ def hand_to_supervisor(runtime: JobRuntime, record: ServiceRecord) -> Iterator[J
     yield from supervision.start_supervisor(runtime)
     wanted = job_secrets.references_to(record.revision.spec.secrets, job_secrets.ENVIRONMENT)
     known = {name: where for name, where in wanted.items() if _is_known(runtime, where)}
+    spec, lease_id = record.revision.spec, service_lease_id(record.name)
     values = job_secrets.resolve_values(known, runtime.environ)
+    values |= notify_targets.known_values(spec, runtime.environ)
+    commands = notify_targets.commands_of(spec)
+    notify_commands.allow(runtime.home, runtime.context.name, lease_id, commands)
     if values:
         home, context = runtime.home, runtime.context.name
-        secret_handover.hand_over(home, context, service_lease_id(record.name), values)
+        secret_handover.hand_over(home, context, lease_id, values)
         yield SecretsHandedOver(tuple(values))
 
 

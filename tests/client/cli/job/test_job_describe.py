@@ -31,6 +31,7 @@ KEYS = [
     "goodput",
     "service",
     "replica",
+    "notify", "notifications",
 ]  # fmt: skip
 ATTEMPT_KEYS = [
     "number", "node", "outcome", "resume_step", "last_step", "reason", "state", "zone", "nodes",

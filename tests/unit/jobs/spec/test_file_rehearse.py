@@ -61,8 +61,9 @@ def test_the_rehearsed_job_has_the_values_and_the_type_of_the_section(tmp_path):
         spec,
         envs={"STEPS": "60", "SEED": "0", "OUT": "gs://b/out"},
         resources=Resources(accelerators="v5litepod-8"),
+        notify=(),
     )
-    assert rehearsed_job(spec, RehearseSpec()) == spec
+    assert rehearsed_job(spec, RehearseSpec()) == replace(spec, notify=())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""How a message gets to a target: HTTP, mail, a command."""

@@ -1,0 +1,1 @@
+"""Messages about a job: who gets them, and what became of each."""
