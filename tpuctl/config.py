@@ -25,6 +25,7 @@ GOOGLE_MONITORING = "https://monitoring.googleapis.com"
 GOOGLE_RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
 GOOGLE_BILLING = "https://cloudbilling.googleapis.com"
 GOOGLE_IAM = "https://iam.googleapis.com"
+GOOGLE_SECRET_MANAGER = "https://secretmanager.googleapis.com"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REDIRECTING = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 REDIRECTING_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
@@ -69,6 +70,8 @@ class Context:
     """Where it is asked whether the project has a billing account."""
     iam_endpoint: str = GOOGLE_IAM
     """Where service accounts are asked for."""
+    secretmanager_endpoint: str = GOOGLE_SECRET_MANAGER
+    """Where the secrets of `notify` are read."""
     network: str | None = None
     """This and the following: what new slices have, unless who asks for them says otherwise."""
     subnetwork: str | None = None
@@ -269,6 +272,7 @@ def refuse_plaintext_endpoint(context: Context) -> None:
         context.resourcemanager_endpoint,
         context.billing_endpoint,
         context.iam_endpoint,
+        context.secretmanager_endpoint,
     ):
         try:
             found = urlsplit(url)

@@ -8,6 +8,7 @@ import grpc
 
 from tpuctl.api.compute import AddressQuota, AddressReader, address_quota
 from tpuctl.api.credentials import Tokens, tokens
+from tpuctl.api.secret_manager import secret_value
 from tpuctl.api.service_usage import QuotaLimit, tpu_limits
 from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
@@ -15,6 +16,7 @@ from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import (
     GOOGLE_COMPUTE,
     GOOGLE_MONITORING,
+    GOOGLE_SECRET_MANAGER,
     GOOGLE_SERVICE_USAGE,
     GOOGLE_TPU,
     GOOGLE_TPU_REST,
@@ -82,6 +84,29 @@ def monitoring_api(context: Context) -> "MonitoringApi":
         )
     rest = RestApi(context.monitoring_endpoint, authorized_session(tokens(context)))
     return MonitoringApi(rest, context.project)
+
+
+def secret_reader(context: Context) -> Callable[[str], str]:
+    """What reads `sm://` references with the context's credentials.
+
+    It raises PreconditionError where Secret Manager belongs to another cloud than the nodes, and
+    what `secret_value` raises.
+    """
+
+    def read(reference: str) -> str:
+        is_google = context.secretmanager_endpoint == GOOGLE_SECRET_MANAGER
+        if is_google != (context.tpu_endpoint == GOOGLE_TPU):
+            raise PreconditionError(
+                f"context {context.name!r} has its nodes and Secret Manager in different clouds",
+                hint=f"set secretmanager_endpoint of context {context.name!r} in config.yaml",
+            )
+        rest = RestApi(context.secretmanager_endpoint, authorized_session(tokens(context)))
+        try:
+            return secret_value(rest, reference)
+        finally:
+            rest.close()
+
+    return read
 
 
 def address_quota_reader(context: Context) -> AddressReader | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from tpuctl.api.connect import address_quota_reader, quota_limits_reader
+from tpuctl.api.connect import address_quota_reader, quota_limits_reader, secret_reader
 from tpuctl.api.ssh.keys import Access
 from tpuctl.api.tpu.tpu import TpuApi
 from tpuctl.config import Context
@@ -54,6 +54,7 @@ def build_backends(
         project=context.project,
         quota=_quota_reader(context, tpu),
         addresses=address_quota_reader(context),
+        read_secret=secret_reader(context),
         open_store=open_store,
         look=partial(_look, tpu),
         nodes=tpu,

@@ -48,6 +48,7 @@ def test_a_context_is_data_and_nothing_in_it_says_what_kind_of_cloud_it_is():
         "resourcemanager_endpoint",
         "billing_endpoint",
         "iam_endpoint",
+        "secretmanager_endpoint",
         "network",
         "subnetwork",
         "internal_ips",

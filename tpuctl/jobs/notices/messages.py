@@ -11,7 +11,7 @@ from tpuctl.models.notify.notification import Notification
 from tpuctl.models.notify.notify_spec import NotifyEvent
 
 MOST_LINES, LINE_CHARS, TITLE_CHARS = 20, 200, 200
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\x1b\[[0-9;]*[A-Za-z]")
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 URGENT = frozenset({NotifyEvent.FAILED, NotifyEvent.OVER_BUDGET})
 
 

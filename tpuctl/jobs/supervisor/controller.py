@@ -8,6 +8,7 @@ from functools import partial
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
 from tpuctl.jobs.notices import due_notices
+from tpuctl.jobs.notices.idle_watch import IdleWatch
 from tpuctl.jobs.notices.notice_sender import NoticeSender
 from tpuctl.jobs.policy import actions
 from tpuctl.jobs.policy.actions import Action, RecordStockout
@@ -46,6 +47,7 @@ class JobController:
     vault: SecretCache
     notices: NoticeSender | None = None
     """Sends the job's messages; None where it has no `notify`."""
+    idle_watch: IdleWatch | None = None
     unsupervised_s: float | None = None
     """Since when nobody looked after the job before; None: somebody did."""
     alarm: asyncio.Event = field(default_factory=asyncio.Event)
@@ -223,7 +225,19 @@ class JobController:
             return record
         now_s = self.clocks.now()
         noted = self.notices.noted(record, now_s)
-        return due_notices.with_due_notices(self.record, noted, now_s)
+        told = due_notices.with_due_notices(self.record, noted, now_s)
+        return due_notices.with_notices(
+            told, due_notices.idle_notice(told, self._idle_text()), now_s
+        )
+
+    def _idle_text(self) -> str:
+        """What is to be said of chips that a running program does not use; empty without any."""
+        gang, attempt = self.gang, self.record.attempt
+        if self.idle_watch is None or gang is None or attempt is None:
+            return ""
+        if attempt.state != AttemptState.RUNNING or gang.attempt != attempt.number:
+            return ""
+        return self.idle_watch.look(attempt.number, gang.newest_samples())
 
     def _send_notices(self) -> None:
         """Send what the bucket has by now, and nothing else."""

@@ -15,6 +15,7 @@ from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher, beat_time_s
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
 from tpuctl.jobs.leases.job_steps import JobStep
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
+from tpuctl.jobs.notices.idle_watch import IdleWatch
 from tpuctl.jobs.notices.notice_sender import NoticeSender, no_secret_manager
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.status_text import with_trouble
@@ -24,6 +25,7 @@ from tpuctl.jobs.services.service_controller import ServiceController
 from tpuctl.jobs.services.service_writer import ServiceWriter
 from tpuctl.jobs.supervisor.controller import JobController, WrongHostError, waits_for_secrets
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
+from tpuctl.jobs.workers.sample_tail import AgentSample
 from tpuctl.models.inference.service_record import ServiceRecord
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Store
@@ -55,6 +57,8 @@ class JobPool:
     """Called with the id of every job that is settled."""
     may_run: Callable[[JobRecord, Sequence[str]], bool] = lambda _record, _command: False
     """Whether this machine's user submitted a job with that command of its `notify`."""
+    chips_are_free: Callable[[AgentSample], bool] = lambda _sample: False
+    """Whether no process held the chips of a worker as it was measured."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     controllers: dict[str, JobController] = field(default_factory=dict)
     """Of jobs."""
@@ -274,6 +278,7 @@ class JobPool:
         controller.unsupervised_s = self.silences.pop(lease.job_id, None)
         if stored.record.spec.notify:
             controller.notices = self._notice_sender(lease, controller.alarm.set)
+            controller.idle_watch = IdleWatch(self.chips_are_free)
         self.controllers[lease.job_id] = controller
         self.inherited_steps.pop(lease.job_id, None)
         await controller.run_until_settled()

@@ -12,6 +12,7 @@ from tpuctl.jobs.workers import installation as installing
 from tpuctl.jobs.workers import protocol
 from tpuctl.jobs.workers import worker_connection as links
 from tpuctl.jobs.workers.installation import StartInputs
+from tpuctl.jobs.workers.sample_tail import AgentSample
 from tpuctl.jobs.workers.worker_connection import WorkerConnection
 from tpuctl.models.job import JobRecord, Phase, WorkerReport
 from tpuctl.models.node import Node
@@ -56,6 +57,12 @@ class Gang:
         """What is known of every worker now; raises LeaseLostError."""
         self._check()
         return tuple(link.now() for link in self.links)
+
+    def newest_samples(self) -> Iterator[tuple[int, AgentSample]]:
+        """The newest sample of each worker that was measured, by its number."""
+        for link in self.links:
+            if link.samples.kept:
+                yield link.report.worker_id, link.samples.kept[-1]
 
     async def start(self, fence: int) -> None:
         """Let the prepared workers begin; raises LeaseLostError."""

@@ -1,5 +1,6 @@
 """Supervise jobs in this process: all of some owners, or one job until it is settled."""
 
+import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 
 from tpuctl.errors import LockedError, UsageError
@@ -10,6 +11,9 @@ from tpuctl.jobs.secrets import job_secrets
 from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.jobs.supervisor.job_pool import JobPool
+from tpuctl.jobs.workers.sample_tail import AgentSample
+from tpuctl.metrics.chip_state import ChipState, chip_use
+from tpuctl.metrics.samples import Sample
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
@@ -48,7 +52,22 @@ def supervise_owners(
     Raises LockedError when a supervisor of the context runs on this machine already.
     """
     scope = SupervisorScope(tuple(accepts), idle_exit_s=None if stay else IDLE_EXIT_S)
-    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say, on_pool=on_pool)
+
+    def prepare(pool: JobPool) -> None:
+        _watch_chips(pool)
+        on_pool(pool)
+
+    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say, on_pool=prepare)
+
+
+def _watch_chips(pool: JobPool) -> None:
+    pool.chips_are_free = are_free
+
+
+def are_free(sample: AgentSample) -> bool:
+    """Whether no process held the chips of a worker as it was measured."""
+    measured = Sample(sample.time_s, sample.values)
+    return chip_use(measured, sample.time_s, math.inf).state == ChipState.FREE
 
 
 def supervise_here(
@@ -61,8 +80,11 @@ def supervise_here(
     """
     scope = SupervisorScope((job.owner,), only=job.job_id)
     secrets = job_secrets.SecretCache(job.host_id, runtime.environ)
+    supervising = supervisor.run(
+        runtime.outside, scope, home=runtime.home, say=say, vault=secrets, on_pool=_watch_chips
+    )
     try:
-        run(supervisor.run(runtime.outside, scope, home=runtime.home, say=say, vault=secrets))
+        run(supervising)
     except LockedError:
         yield Noted("another supervisor runs here already: it takes the job, this waits")
         yield from supervision.hand_to_supervisor(runtime, job)

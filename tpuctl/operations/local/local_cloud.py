@@ -205,6 +205,7 @@ def _context_of(line: Mapping[str, Any]) -> Context:
         resourcemanager_endpoint=line["cloudresourcemanager"],
         billing_endpoint=line["cloudbilling"],
         iam_endpoint=line["iam"],
+        secretmanager_endpoint=line["secretmanager"],
     )
 
 

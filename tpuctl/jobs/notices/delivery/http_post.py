@@ -1,5 +1,8 @@
 """A message by HTTP: one POST, no redirect, one deadline for all of it."""
 
+import os
+import socket
+
 from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
 from tpuctl.jobs.notices.messages import one_line
 from tpuctl.jobs.notices.shapes import NoticeRequest, secret_parts
@@ -44,5 +47,7 @@ async def post(request: NoticeRequest) -> None:
 def _cause(error: Exception) -> str:
     """What went wrong below HTTP, without the name of the host."""
     cause = getattr(error, "os_error", error)
-    text = getattr(cause, "strerror", None) if isinstance(cause, OSError) else None
-    return f"no connection: {text or type(cause).__name__}"
+    if isinstance(cause, socket.gaierror):
+        return "no connection: its host is not known"
+    number = getattr(cause, "errno", None)
+    return f"no connection: {os.strerror(number) if number else type(cause).__name__}"

@@ -1,7 +1,9 @@
 """A message by SMTP: one connection, encrypted as the target says."""
 
 import asyncio
+import os
 import smtplib
+import socket
 import ssl
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -42,8 +44,7 @@ async def send(settings: MailSettings, password: str, message: NoticeMessage) ->
     except smtplib.SMTPException as error:
         raise NotDeliveredError(_cause(error, password), is_final=_is_final(error)) from None
     except (OSError, ValueError) as error:
-        text = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        raise NotDeliveredError(f"no connection: {text}") from None
+        raise NotDeliveredError(f"no connection: {_network_cause(error)}") from None
 
 
 def _send(settings: MailSettings, password: str, mail: EmailMessage) -> None:
@@ -72,6 +73,15 @@ def _cause(error: smtplib.SMTPException, password: str) -> str:
         code, said = next(iter(error.recipients.values()))
         return f"SMTP {code}: {one_line(said.decode('utf-8', 'replace'))}"
     return one_line(redact(str(error), [password])) or type(error).__name__
+
+
+def _network_cause(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "TLS"
+    if isinstance(error, socket.gaierror):
+        return "its host is not known"
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else type(error).__name__
 
 
 def _is_final(error: smtplib.SMTPException) -> bool:
