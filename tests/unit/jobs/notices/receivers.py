@@ -6,7 +6,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
@@ -94,6 +94,15 @@ class MailHandler(socketserver.StreamRequestHandler):
         self.box: MailBox = self.server.box
         self.to: list[str] = []
         self.is_encrypted = False
+        with suppress(ssl.SSLError, ConnectionError):  # a client that does not trust it
+            self.talk()
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            super().finish()
+        self.connection.close()
+
+    def talk(self) -> None:
         self.say("220 mail.example ready")
         while line := self.rfile.readline():
             verb, _, rest = line.decode().strip().partition(" ")
@@ -111,8 +120,13 @@ class MailHandler(socketserver.StreamRequestHandler):
 
     def on_starttls(self, _rest: str) -> None:
         self.say("220 go on")
-        self.connection = self.box.encryption.wrap_socket(self.connection, server_side=True)
+        plain = self.rfile, self.wfile
+        self.connection = self.box.encryption.wrap_socket(
+            self.connection, server_side=True, do_handshake_on_connect=False
+        )
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb")
+        for file in plain:
+            file.close()
         self.is_encrypted = True
 
     def on_auth(self, rest: str) -> None:
