@@ -6,8 +6,10 @@ from contextlib import ExitStack
 import pytest
 from unit.jobs.notices.receivers import hooks, mailbox
 
+from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import notify_commands
+from tpuctl.jobs.notices import due_notices
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import EventKind
@@ -93,3 +95,37 @@ def test_a_target_that_refuses_costs_the_job_nothing_and_is_an_event(world, serv
     assert [each.text for each in record.events if each.kind == EventKind.NOT_NOTIFIED] == [
         f"slack (env:SLACK_URL) did not get {job.job_id}-finished-1: HTTP 404: no hook ***"
     ]
+
+
+def test_a_job_that_has_ended_is_let_go_when_everybody_was_told(world, servers):
+    hook, _ = servers
+    hook.answers = [(503, "away", {})] * 2
+    target = NotifyTarget(TargetKind.WEBHOOK, hook.url(), (NotifyEvent.FINISHED,))
+    job = world.submit("true", notify=(target,))
+    supervise(world, {})
+    (told,) = world.record(job).notifications
+    assert (told.sendings[0].state, hook.keys()) == ("sent", [f"{job.job_id}-finished-1"])
+    assert told.sendings[0].error == ""
+    assert lease.list_leases(world.store, {}) == []
+
+
+def test_a_job_that_nobody_looked_after_tells_of_it_when_somebody_does(world, servers, monkeypatch):
+    hook, _ = servers
+    monkeypatch.setattr(due_notices, "UNSUPERVISED_S", 0.0)
+    target = NotifyTarget(TargetKind.WEBHOOK, hook.url(), (NotifyEvent.UNSUPERVISED,))
+    job = world.submit('while [ ! -e "$HOME/end" ]; do sleep 0.05; done', notify=(target,))
+
+    async def first():
+        supervising = asyncio.create_task(world.supervise())
+        await world.until(job, lambda found: found.state == "RUNNING")
+        supervising.cancel()
+        await asyncio.gather(supervising, return_exceptions=True)
+
+    asyncio.run(first())
+    assert world.record(job).left_s is not None
+    (world.disk(f"{job.job_id}-a1", 0) / "end").touch()
+    supervise(world, {})
+    record = world.record(job)
+    assert (record.state, record.left_s) == ("SUCCEEDED", None)
+    assert set(hook.keys()) == {f"{job.job_id}-unsupervised-{number}" for number in (0, 1)}
+    assert hook.got[-1].json["title"].startswith(f"{job.job_id} had no supervisor from ")

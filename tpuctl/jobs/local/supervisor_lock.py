@@ -21,7 +21,7 @@ from tpuctl.file_lock import try_lock
 PROBE_S = 0.2
 """Somebody who only asks whether the lock is taken holds it for much less."""
 KILL_WAIT_S = 2.0
-SUFFIXES = ("lock", "log", "poke", "jobs", "sock")
+SUFFIXES = ("lock", "log", "poke", "jobs", "sock", "notify-commands")
 POLL_S = 0.02
 
 

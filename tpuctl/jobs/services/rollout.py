@@ -90,7 +90,11 @@ def with_engine_of(revision: Revision, before: Revision) -> Revision:
 
 
 def _engine_spec(spec: JobSpec) -> JobSpec:
-    """What of a job file a replica that runs has: not how many there are, nor for how long."""
+    """What of a job file a replica that runs has: not how many there are, nor for how long.
+
+    Nor who hears of it: those that run keep their list.
+    """
+    spec = replace(spec, notify=None)
     if spec.serve is None:
         return spec
     serve = replace(spec.serve, replicas=ReplicaRange(), drain_s=0.0, start_s=0.0)

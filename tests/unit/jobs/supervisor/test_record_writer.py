@@ -11,6 +11,7 @@ from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.supervisor.record_writer import PROGRESS_S, RECHECK_S, RecordWriter
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, WorkerReport
+from tpuctl.models.notify.notify_spec import NotifyTarget, TargetKind
 from tpuctl.store import open_store
 
 REPORT = WorkerReport(0, "running", step=1, rss_bytes=10)
@@ -126,3 +127,20 @@ def test_who_takes_over_while_a_gang_stops_waits_for_its_workers_anew(
     clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
     asyncio.run(RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored).claim())
     assert records.load(store, "j").record.attempt.stopping_s == stopping_s
+
+
+TOLD = (NotifyTarget(TargetKind.WEBHOOK, "https://ops.example.com"),)
+
+
+@pytest.mark.parametrize(("notify", "left_s"), [(None, None), (TOLD, 7.0)])
+def test_who_ends_in_order_says_when_where_somebody_is_to_be_told(store, now, notify, left_s):
+    stored = records.create(store, replace(JOB, spec=replace(JOB.spec, notify=notify)))
+    clocks = Clocks(lambda: now[0], lambda: now[0], asyncio.sleep)
+    writer = RecordWriter(store, Lease("j", "seat-a", 2, "me"), clocks, stored)
+    asyncio.run(writer.claim())
+    now[0] = 7.0
+    asyncio.run(writer.save_progress())
+    assert records.load(store, "j").record.left_s == left_s
+    again = RecordWriter(store, Lease("j", "seat-b", 3, "me"), clocks, records.load(store, "j"))
+    asyncio.run(again.claim())
+    assert records.load(store, "j").record.left_s is None
