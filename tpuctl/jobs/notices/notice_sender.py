@@ -51,12 +51,16 @@ class NoticeSender:
     """By the number of the target."""
     results: dict[Key, Sending] = field(default_factory=dict)
     """What the record does not have yet."""
+    due_s: dict[str, float] = field(default_factory=dict)
+    """By the id of a message, since when this process has had it to send."""
     written: JobRecord | None = None
     """The record as the bucket has it."""
 
     def send(self, written: JobRecord) -> None:
         """Send what is pending in a record that the bucket has."""
         self.written = written
+        for found, _ in self._pending():
+            self.due_s.setdefault(found.notification_id, self.clocks.monotonic())
         for number in {sending.target for _, sending in self._pending()}:
             task = self.tasks.get(number)
             if task is None or task.done():
@@ -124,7 +128,8 @@ class NoticeSender:
     async def _deliver(self, record: JobRecord, notification: Notification, number: int) -> Sending:
         """Try until the target has the message or will not take it. Raises LeaseLostError."""
         target = (record.spec.notify or ())[number]
-        until_s = self.clocks.monotonic() + NOTICE_GIVE_UP_S
+        # From when it was due on, not from its turn: messages that wait together end together.
+        until_s = self.due_s[notification.notification_id] + NOTICE_GIVE_UP_S
         tries = 0
         while True:
             try:

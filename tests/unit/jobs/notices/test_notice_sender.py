@@ -127,6 +127,13 @@ def test_a_target_that_stays_away_is_given_up_and_the_job_says_so(hook):
     assert not_notified(record) == ["webhook at 127.0.0.1 did not get j-0: HTTP 503: busy"]
 
 
+def test_messages_that_wait_behind_one_that_is_given_up_are_given_up_with_it(hook):
+    hook.answers = [BUSY] * 1000
+    found = desk(webhook(hook), count=5)
+    assert states(found.deliver()) == [["given-up"]] * 5
+    assert found.now_s <= NOTICE_GIVE_UP_S
+
+
 @pytest.mark.parametrize("status", [301, 400, 403, 404, 410])
 def test_a_refusal_is_not_asked_for_again(hook, status):
     hook.answers = [(status, "no", {"Location": hook.url("/elsewhere")})]

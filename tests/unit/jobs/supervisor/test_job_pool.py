@@ -21,6 +21,7 @@ from tpuctl.jobs.supervisor.controller import JobController, WrongHostError
 from tpuctl.jobs.supervisor.job_pool import TROUBLE_S, JobPool
 from tpuctl.jobs.supervisor.record_writer import RecordWriter
 from tpuctl.models.job import Attempt, AttemptState, JobRecord, JobSpec, JobState
+from tpuctl.models.notify.notify_spec import NotifyTarget, TargetKind
 from tpuctl.store import open_store
 
 OURS = "here-1"
@@ -208,3 +209,30 @@ def test_who_leaves_writes_the_steps_that_its_heartbeat_told(held):
     assert asyncio.run(leave(120)).last_step == 120
     records.request_cancel(held.store, JOB.job_id, 5.0)
     assert asyncio.run(leave(140)).last_step == 120
+
+
+@pytest.mark.parametrize(
+    ("fence", "left_s", "since_s"),
+    [(0, None, 40.0), (2, 900.0, 900.0), (2, None, 1000.0 - (520.0 - 120.0))],
+)
+def test_it_is_known_since_when_nobody_looked_after_a_job(
+    held, monkeypatch, fence, left_s, since_s
+):
+    """Never, since it was left in order, or since a heartbeat that the storage service dates."""
+    beats = {"dead-1": 120.0, OURS: 520.0}
+    monkeypatch.setattr(custody, "beat_time_s", lambda _store, holder: beats.get(holder))
+
+    async def taken(_self, lease):
+        return lease
+
+    monkeypatch.setattr(JobPool, "_take_lease", taken)
+    held.now[0] = 1000.0
+    target = NotifyTarget(TargetKind.WEBHOOK, "https://ops.example.com")
+    spec = replace(JOB.spec, notify=(target,))
+    record = replace(JOB, spec=spec, submitted_s=40.0, left_s=left_s)
+    lease = replace(held.lease, holder="dead-1", fence=fence)
+    asyncio.run(held.job_pool._take_watched(lease, record))
+    assert held.job_pool.silences == {JOB.job_id: since_s}
+    held.job_pool.silences = {}
+    asyncio.run(held.job_pool._take_watched(lease, replace(record, spec=JOB.spec)))
+    assert held.job_pool.silences == {}
