@@ -425,6 +425,12 @@ class JobRecord:
     notifications: tuple[Notification, ...] = ()
     """The messages about the job to the targets of its `notify`, the oldest first."""
 
+    def target_label(self, number: int) -> str:
+        """A target of `notify` in words; its number where a record names one that it lacks."""
+        targets = self.spec.notify or ()
+        known = targets[number].label if 0 <= number < len(targets) else ""
+        return known or f"target {number}"
+
     @property
     def status_text(self) -> str:
         """The line about the job for people: the trouble of its supervisor, or else `why`."""

@@ -236,12 +236,11 @@ def _events(found: JobDetails) -> DetailBlock:
 
 def _notifications(job: JobRecord) -> DetailBlock:
     """The newest messages about the job, and what became of each at each target."""
-    targets = job.spec.notify or ()
     rows = [
         (
             str(PointInTime(each.time_s)),
             str(each.event),
-            targets[sending.target].label,
+            job.target_label(sending.target),
             f"{sending.state}: {sending.error}" if sending.error else str(sending.state),
         )
         for each in job.notifications

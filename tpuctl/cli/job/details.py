@@ -176,7 +176,6 @@ def notify_text(target: NotifyTarget) -> str:
 
 def notification_document(job: JobRecord, found: Notification) -> dict[str, Any]:
     """A message about the job as a JSON object. Keys are public."""
-    targets = job.spec.notify or ()
     return {
         "id": found.notification_id,
         "event": found.event,
@@ -184,7 +183,7 @@ def notification_document(job: JobRecord, found: Notification) -> dict[str, Any]
         "attempt": found.attempt,
         "targets": [
             {
-                "target": targets[sending.target].label,
+                "target": job.target_label(sending.target),
                 "state": sending.state,
                 "time": moment_of(sending.time_s),
                 "error": sending.error,

@@ -72,8 +72,8 @@ class NoticeSender:
         for (notification_id, number), sending in notes.items():
             record = _with_sending(record, notification_id, sending)
             if sending.state == SendState.GIVEN_UP:
-                target = (record.spec.notify or ())[number]
-                text = f"{target.label} did not get {notification_id}: {sending.error}"
+                label = record.target_label(number)
+                text = f"{label} did not get {notification_id}: {sending.error}"
                 record = with_event(record, EventKind.NOT_NOTIFIED, text, now_s)
         return record
 
@@ -97,10 +97,11 @@ class NoticeSender:
     # -------------------------------------------------------------- one target
 
     def _pending(self) -> list[tuple[Notification, Sending]]:
-        found = self.written.notifications if self.written else ()
+        if self.written is None:
+            return []
         return [
             (each, sending)
-            for each in found
+            for each in self.written.notifications
             for sending in each.sendings
             if sending.state == SendState.PENDING and not self._is_done(each, sending.target)
         ]
@@ -127,19 +128,22 @@ class NoticeSender:
 
     async def _deliver(self, record: JobRecord, notification: Notification, number: int) -> Sending:
         """Try until the target has the message or will not take it. Raises LeaseLostError."""
-        target = (record.spec.notify or ())[number]
         # From when it was due on, not from its turn: messages that wait together end together.
         until_s = self.due_s[notification.notification_id] + NOTICE_GIVE_UP_S
         tries = 0
         while True:
             try:
                 await asyncio.to_thread(self.confirm)
-                await self._send_once(record, notification, target)
+                await self._send_once(record, notification, number)
                 return Sending(number, SendState.SENT, self.clocks.now())
             except NotDeliveredError as error:
                 why, pause_s, is_final = str(error), error.pause_s, error.is_final
+            except LeaseLostError:
+                raise
             except TpuctlError as error:  # the bucket is away, or the value is not known here
                 why, pause_s, is_final = str(error), 0.0, False
+            except Exception as error:  # noqa: BLE001 - a message must never fail its job
+                why, pause_s, is_final = f"a bug in tpuctl: {type(error).__name__}", 0.0, True
             pause_s += jittered_pause_s(
                 tries, first_s=NOTICE_FIRST_PAUSE_S, longest_s=NOTICE_LONGEST_PAUSE_S
             )
@@ -150,9 +154,8 @@ class NoticeSender:
                 self._note(notification, Sending(number, error=why))
             await self.clocks.sleep(pause_s)
 
-    async def _send_once(
-        self, record: JobRecord, notification: Notification, target: NotifyTarget
-    ) -> None:
+    async def _send_once(self, record: JobRecord, notification: Notification, number: int) -> None:
+        target = (record.spec.notify or ())[number]
         message = message_of(record, notification, self.fence)
         if target.command:
             await self._run(record, target, message)

@@ -219,3 +219,13 @@ def test_what_is_done_is_not_sent_again(hook):
     found.record = replace(found.record, notifications=(sent, second))
     found.deliver()
     assert hook.keys() == ["j-1"]
+
+
+def test_a_record_that_lies_about_its_targets_costs_a_line(hook):
+    found = desk(webhook(hook))
+    (told,) = found.record.notifications
+    lying = replace(told, sendings=(Sending(7), Sending(0)))
+    found.record = replace(found.record, notifications=(lying,))
+    record = found.deliver()
+    assert hook.keys() == ["j-0"]
+    assert not_notified(record) == ["target 7 did not get j-0: a bug in tpuctl: IndexError"]
