@@ -63,6 +63,7 @@ def _fields(found: JobDetails) -> Iterator[tuple[str, str]]:
     yield "budget", _budget(found)
     yield "switch", _switch(job)
     yield "secrets", ", ".join(sorted(job.spec.secrets))
+    yield "notify", ", ".join(target.label for target in job.spec.notify or ())
     yield "logs", f"tpuctl job logs {job.job_id}"
     yield "", found.logs
     if found.stacks:

@@ -7,7 +7,7 @@ import pytest
 from tpuctl.errors import TransientError
 from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases import lease
-from tpuctl.jobs.leases.fence import fenced_backends
+from tpuctl.jobs.leases.fence import fenced_backends, lease_check
 from tpuctl.jobs.leases.heartbeat import Heartbeat, HeartbeatWatcher
 from tpuctl.jobs.leases.lease import LeaseLostError
 from tpuctl.store import open_store
@@ -109,3 +109,16 @@ def test_reading_needs_no_lease(stopped):
     assert list(stopped.outside.store.list("tpuctl/leases/"))
     stopped.outside.tpu.get_queued_resource("z", "n")
     stopped.outside.tpu.get_node("z", "n")
+
+
+def test_what_asks_before_each_message_says_no_as_soon_as_the_lease_is_gone(stopped):
+    confirm = lease_check(stopped.store, stopped.lease, stopped.heart)
+    confirm()
+    stopped.for_s(15.0)
+    with pytest.raises(TransientError):
+        confirm()
+    stopped.heart.beat()
+    confirm()
+    lease.reoffer(stopped.store, "j", "me", 9)
+    with pytest.raises(LeaseLostError):
+        confirm()

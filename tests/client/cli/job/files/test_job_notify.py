@@ -140,7 +140,9 @@ def test_describe_shows_every_message_and_who_has_got_it(tpuctl, cloud):
             ],
         }
     ]
+    screen = tpuctl("job", "describe", "digits-1").out
+    assert "\nnotify     slack (env:SLACK_URL)\n" in screen
     assert (
         "\nmessages\n  2027-01-15T08:00:00Z  failed  slack (env:SLACK_URL)  "
         "given-up: HTTP 404: no_service\n"
-    ) in tpuctl("job", "describe", "digits-1").out
+    ) in screen
