@@ -9,7 +9,7 @@ from unit.jobs.notices.receivers import hooks, mailbox
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import notify_commands
-from tpuctl.jobs.notices import due_notices
+from tpuctl.jobs.notices import due_notices, idle_watch
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import EventKind
@@ -129,3 +129,25 @@ def test_a_job_that_nobody_looked_after_tells_of_it_when_somebody_does(world, se
     assert (record.state, record.left_s) == ("SUCCEEDED", None)
     assert set(hook.keys()) == {f"{job.job_id}-unsupervised-{number}" for number in (0, 1)}
     assert hook.got[-1].json["title"].startswith(f"{job.job_id} had no supervisor from ")
+
+
+@pytest.mark.soak  # the first sample comes after 10 s
+def test_a_program_that_does_not_use_its_chips_is_told(world, servers, monkeypatch):
+    hook, _ = servers
+    monkeypatch.setattr(idle_watch, "IDLE_S", 0.0)
+    target = NotifyTarget(TargetKind.WEBHOOK, hook.url(), (NotifyEvent.IDLE,))
+    job = world.submit('while [ ! -e "$HOME/end" ]; do sleep 0.05; done', notify=(target,))
+    end = world.disk(f"{job.job_id}-a1", 0) / "end"
+    hook.on_got = lambda _got: end.touch()
+
+    def watch(pool) -> None:
+        pool.chips_are_free = lambda _sample: True
+
+    scope = SupervisorScope(("me",), 0.2)
+    running = supervisor.run(world.outside, scope, home=world.home, on_pool=watch)
+    asyncio.run(asyncio.wait_for(running, 60.0))
+    assert hook.keys() == [f"{job.job_id}-idle-1"]
+    assert (
+        "does not use its chips: no process has held those of worker 0"
+        in (hook.got[0].json["title"])
+    )
