@@ -131,28 +131,34 @@ class NoticeSender:
         # From when it was due on, not from its turn: messages that wait together end together.
         until_s = self.due_s[notification.notification_id] + NOTICE_GIVE_UP_S
         tries = 0
-        while True:
-            try:
-                await asyncio.to_thread(self.confirm)
-                await self._send_once(record, notification, number)
-                return Sending(number, SendState.SENT, self.clocks.now())
-            except NotDeliveredError as error:
-                why, pause_s, is_final = str(error), error.pause_s, error.is_final
-            except LeaseLostError:
-                raise
-            except TpuctlError as error:  # the bucket is away, or the value is not known here
-                why, pause_s, is_final = str(error), 0.0, False
-            except Exception as error:  # noqa: BLE001 - a message must never fail its job
-                why, pause_s, is_final = f"a bug in tpuctl: {type(error).__name__}", 0.0, True
-            pause_s += jittered_pause_s(
+        while failure := await self._try(record, notification, number):
+            pause_s = failure.pause_s + jittered_pause_s(
                 tries, first_s=NOTICE_FIRST_PAUSE_S, longest_s=NOTICE_LONGEST_PAUSE_S
             )
+            if failure.is_final or self.clocks.monotonic() + pause_s > until_s:
+                return Sending(number, SendState.GIVEN_UP, self.clocks.now(), str(failure))
+            if tries == 0:
+                self._note(notification, Sending(number, error=str(failure)))
             tries += 1
-            if is_final or self.clocks.monotonic() + pause_s > until_s:
-                return Sending(number, SendState.GIVEN_UP, self.clocks.now(), why)
-            if tries == 1:
-                self._note(notification, Sending(number, error=why))
             await self.clocks.sleep(pause_s)
+        return Sending(number, SendState.SENT, self.clocks.now())
+
+    async def _try(
+        self, record: JobRecord, notification: Notification, number: int
+    ) -> NotDeliveredError | None:
+        """Try once; why it did not arrive, None when it did. Raises LeaseLostError."""
+        try:
+            await asyncio.to_thread(self.confirm)
+            await self._send_once(record, notification, number)
+        except LeaseLostError:
+            raise
+        except NotDeliveredError as error:
+            return error
+        except TpuctlError as error:  # the bucket is away, or the value is not known here
+            return NotDeliveredError(str(error))
+        except Exception as error:  # noqa: BLE001 - a message must never fail its job
+            return NotDeliveredError(f"a bug in tpuctl: {type(error).__name__}", is_final=True)
+        return None
 
     async def _send_once(self, record: JobRecord, notification: Notification, number: int) -> None:
         target = (record.spec.notify or ())[number]
