@@ -1,4 +1,4 @@
-"""What a look at the Cloud TPU API tells of slices: the facts that the ledger lacks."""
+"""What a look at the Cloud TPU API says about slices: the facts that the ledger lacks."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class _Incarnations:
 
 
 class _ToldMoment(NamedTuple):
-    """What an operation tells of a node, or of the nodes of a request."""
+    """What an operation says about a node, or the nodes of a request."""
 
     zone: str
     name: str
@@ -188,7 +188,7 @@ _TOLD_BY: Mapping[tuple[str, str], tuple[ApiMoment, str]] = {
     (NODES, "delete"): (ApiMoment.DELETE, "created_s"),
     (REQUESTS, "delete"): (ApiMoment.DELETE, "created_s"),
 }
-"""What is changed, and how -> what that tells of a slice, and which time of the operation."""
+"""What is changed, and how -> what that says about a slice, and which time of the operation."""
 
 
 def _told_moment(operation: Operation) -> _ToldMoment | None:

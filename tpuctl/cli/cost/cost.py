@@ -34,7 +34,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def _usd_text(row: CostRow) -> str:
-    """USD for people: `~` marks an estimate, and what has no price is no zero."""
+    """USD for people: `~` marks an estimate, and what has no price is not 0."""
     if row.usd is None:
         return "unpriced" if row.unpriced_hours else "0.00"
     about = "~" if row.is_estimate else ""

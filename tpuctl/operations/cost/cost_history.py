@@ -20,7 +20,7 @@ from tpuctl.models.job import JobRecord
 from tpuctl.models.money.slice_life import SliceLife
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
-from tpuctl.operations.cost.job_costs import JobCost, keep_jobs, read_jobs, uses_by_node
+from tpuctl.operations.cost.job_costs import JobAccount, keep_jobs, read_jobs, uses_by_node
 from tpuctl.operations.cost.job_facts import JobUse, KnownNodes, facts_of_job
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.store import Store
@@ -37,7 +37,7 @@ class CostHistory:
 
     now_s: float
     lives: Sequence[SliceLife] = ()
-    jobs: Mapping[str, JobCost] = field(default_factory=dict)
+    jobs: Mapping[str, JobAccount] = field(default_factory=dict)
     uses: Mapping[str, Sequence[JobUse]] = field(default_factory=dict)
     """By node id, when jobs used slices that are not their own."""
     missing: Sequence[str] = ()
@@ -51,7 +51,7 @@ class _Answers(NamedTuple):
     nodes: list[Node] | None
     unreachable: list[str]
     operations: list[Operation]
-    jobs: list[JobCost]
+    jobs: list[JobAccount]
     offset_s: float
     missing: list[str]
 

@@ -20,7 +20,7 @@ FILE = "jobs.json"
 READS_AT_ONCE = 16
 
 
-class JobCost(NamedTuple):
+class JobAccount(NamedTuple):
     """Whose a job is, what of its time was lost or idle, and which slices it used."""
 
     job_id: str
@@ -37,14 +37,14 @@ class JobCost(NamedTuple):
 
 def read_jobs(
     store: Store, home: Path, now_s: float, on_unreadable: Callable[[DamagedStateError], None]
-) -> list[JobCost]:
+) -> list[JobAccount]:
     """Every job of the bucket that can be read, by `now_s` (seconds since 1970)."""
     kept = _load(home, store.url)
     entries = list(store.list(record_store.RECORDS))
     known = [job for entry in entries if (job := kept.get(_name(entry))) and _is_of(job, entry)]
     seen = {job.job_id for job in known}
 
-    def read(entry: Entry) -> JobCost | None:
+    def read(entry: Entry) -> JobAccount | None:
         try:
             record = record_store.load_listed(store, entry)
         except NotFoundError:
@@ -52,16 +52,16 @@ def read_jobs(
         except DamagedStateError as error:
             on_unreadable(error)
             return None
-        return job_cost(record, entry.generation, now_s)
+        return account_of_job(record, entry.generation, now_s)
 
     unread = [entry for entry in entries if _name(entry) not in seen]
     return [*known, *filter(None, parallel_map(read, unread, threads=READS_AT_ONCE))]
 
 
-def job_cost(record: JobRecord, generation: int, now_s: float) -> JobCost:
+def account_of_job(record: JobRecord, generation: int, now_s: float) -> JobAccount:
     """What a record tells by `now_s`."""
     has_slice = any(attempt.ready_s is not None for attempt in record.attempts)
-    return JobCost(
+    return JobAccount(
         record.job_id,
         generation,
         record.owner,
@@ -71,7 +71,7 @@ def job_cost(record: JobRecord, generation: int, now_s: float) -> JobCost:
     )
 
 
-def uses_by_node(jobs: Iterable[JobCost]) -> dict[str, list[JobUse]]:
+def uses_by_node(jobs: Iterable[JobAccount]) -> dict[str, list[JobUse]]:
     """When jobs used slices that are not their own, by node id, in the order of time."""
     found: dict[str, list[JobUse]] = {}
     for job in jobs:
@@ -80,7 +80,7 @@ def uses_by_node(jobs: Iterable[JobCost]) -> dict[str, list[JobUse]]:
     return {node_id: sorted(uses) for node_id, uses in found.items()}
 
 
-def keep_jobs(home: Path, store_url: str, jobs: Sequence[JobCost]) -> None:
+def keep_jobs(home: Path, store_url: str, jobs: Sequence[JobAccount]) -> None:
     """Keep what settled jobs tell; what their records say of slices has been noted."""
     settled = [job for job in jobs if job.record is None or job.record.is_settled]
     if any(job.record is not None for job in settled):
@@ -88,7 +88,7 @@ def keep_jobs(home: Path, store_url: str, jobs: Sequence[JobCost]) -> None:
         keep_text(_path(home, store_url), json.dumps(rows))
 
 
-def _load(home: Path, store_url: str) -> dict[str, JobCost]:
+def _load(home: Path, store_url: str) -> dict[str, JobAccount]:
     try:
         rows = json.loads(_path(home, store_url).read_text("utf-8"))
         jobs = [_job(row) for row in rows]
@@ -97,10 +97,10 @@ def _load(home: Path, store_url: str) -> dict[str, JobCost]:
     return {job.job_id: job for job in jobs}
 
 
-def _job(row: Sequence[Any]) -> JobCost:
+def _job(row: Sequence[Any]) -> JobAccount:
     job_id, generation, owner, times, uses = row
     spans = times and JobTimes(*([tuple(span) for span in each] for each in times))
-    return JobCost(
+    return JobAccount(
         job_id, generation, owner, spans, tuple((key, JobUse(*use)) for key, use in uses)
     )
 
@@ -113,5 +113,5 @@ def _name(entry: Entry) -> str:
     return entry.key.removeprefix(record_store.RECORDS)
 
 
-def _is_of(job: JobCost, entry: Entry) -> bool:
+def _is_of(job: JobAccount, entry: Entry) -> bool:
     return job.generation == entry.generation

@@ -1,4 +1,4 @@
-"""What the record of a job tells of its slices: the facts for the ledger, and when it used which.
+"""What the record of a job says about its slices: the facts for the ledger, and when it used which.
 
 A record has the moments at which a supervisor saw things come, by the supervisor's clock.
 """

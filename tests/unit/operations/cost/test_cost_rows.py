@@ -25,7 +25,7 @@ from tpuctl.models.search import Candidate
 from tpuctl.operations.cost.cost_history import CostHistory
 from tpuctl.operations.cost.cost_rows import CostQuestion, check_group, cost_report, daily_usd
 from tpuctl.operations.cost.forecast import seconds_left
-from tpuctl.operations.cost.job_costs import job_cost, keep_jobs, read_jobs, uses_by_node
+from tpuctl.operations.cost.job_costs import account_of_job, keep_jobs, read_jobs, uses_by_node
 from tpuctl.operations.cost.job_facts import KnownNodes, facts_of_job
 from tpuctl.operations.slices import spending
 from tpuctl.store import open_store
@@ -66,7 +66,7 @@ def job(*attempts, job_id="digits", owner="ada@lab", **more):
 def history(facts, *jobs, now=5.0):
     nodes = KnownNodes(facts_.identity for facts_ in collect_facts(facts).values())
     told = [*facts, *(fact for each in jobs for fact in facts_of_job(each, nodes))]
-    costs = [job_cost(each, 1, at(now)) for each in jobs]
+    costs = [account_of_job(each, 1, at(now)) for each in jobs]
     return CostHistory(
         at(now),
         [life_of(each, at(now)) for each in collect_facts(told).values()],
