@@ -32,7 +32,7 @@ SEEN_AGAIN_S = 240.0
 
 @dataclass(frozen=True, slots=True)
 class SliceSurvey:
-    """One look: the nodes of the zones that answered, and the operations that are still listed."""
+    """The nodes of the zones that answered, and the operations that are still listed."""
 
     looked_s: float
     """When, by the clock of the cloud, in seconds since 1970."""
