@@ -66,7 +66,7 @@ def write_ledger(store, now_s):
 
 
 def run(argv, environ):
-    """Wall seconds and the greatest resident size in MiB of one run, and its answer."""
+    """Wall seconds, CPU seconds and the greatest resident MiB of one run, and its answer."""
     began = time.perf_counter()
     with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE) as process:
         answer = process.stdout.read()
@@ -74,7 +74,7 @@ def run(argv, environ):
         took_s = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    return took_s, used.ru_maxrss / 1024, json.loads(answer)
+    return took_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, json.loads(answer)
 
 
 def test_cost_of_ten_thousand_slices(tmp_path):
@@ -84,18 +84,23 @@ def test_cost_of_ten_thousand_slices(tmp_path):
         lines = write_ledger(store, time.time())
         environ = {**os.environ, "TPUCTL_HOME": str(tmp_path)}
         argv = [sys.executable, "-m", "tpuctl", "cost", "--since", "90d", "-o", "json"]
-        first_s, first_mib, answer = run(argv, environ)
-        again = [run(argv, environ)[:2] for _ in range(ROUNDS)]
-        by_day = [run([*argv, "--group-by", "day"], environ)[0] for _ in range(ROUNDS)]
-        start = [run([*argv[:3], "catalog", "zones", "-o", "json"], environ)[0] for _ in range(3)]
+        first_s, first_cpu_s, first_mib, answer = run(argv, environ)
+        by_job = [run(argv, environ)[:3] for _ in range(ROUNDS)]
+        by_day = [run([*argv, "--group-by", "day"], environ)[:3] for _ in range(ROUNDS)]
+        start = [run([*argv[:3], "catalog", "zones", "-o", "json"], environ)[1] for _ in range(3)]
     assert answer["total"]["slices"] == SLICES
     keep(
         "cost",
         "1 s and 100 MiB",
         lines=lines,
         first_s=first_s,
-        by_job_s=[each for each, _ in again],
-        by_day_s=by_day,
-        start_s=start,
-        most_mib=max(first_mib, *(mib for _, mib in again)),
+        first_cpu_s=first_cpu_s,
+        first_mib=first_mib,
+        by_job_s=[wall_s for wall_s, _, _ in by_job],
+        by_job_cpu_s=[cpu_s for _, cpu_s, _ in by_job],
+        by_job_mib=[mib for _, _, mib in by_job],
+        by_day_s=[wall_s for wall_s, _, _ in by_day],
+        by_day_cpu_s=[cpu_s for _, cpu_s, _ in by_day],
+        by_day_mib=[mib for _, _, mib in by_day],
+        start_cpu_s=start,
     )

@@ -139,10 +139,10 @@ def _show(runtime: Runtime, history: CostHistory, question: CostQuestion) -> Non
     report = cost_rows.cost_report(history, prices.price_book(), question)
     if output.is_document:
         rows = choose_rows(report.rows, listing, output.list_flags)
-        output.fields(
+        output.document(
             {
-                "since": PointInTime(question.since_s),
-                "until": PointInTime(question.until_s),
+                "since": plain(PointInTime(question.since_s)),
+                "until": plain(PointInTime(question.until_s)),
                 "group_by": question.group_by,
                 "rows": [plain(values_of(row, KEYS)) for row in rows],
                 "total": plain(values_of(report.total, KEYS)),

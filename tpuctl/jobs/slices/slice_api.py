@@ -25,13 +25,12 @@ from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, JobObservation, Sl
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.workers import protocol
-from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.models.job import LABEL, Attempt, AttemptState, JobRecord, WorkerReport
 from tpuctl.models.node import FAILED_HEALTH, LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 from tpuctl.store import Store
 
-LABEL = "tpuctl-job"
 USER = "USER"
 GONE_STATES = (ABSENT, NodeState.DELETING)
 WORST_FIRST = (*sorted(LOST_STATES), *GONE_STATES)

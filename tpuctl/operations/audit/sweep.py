@@ -21,9 +21,8 @@ from tpuctl.errors import NotFoundError, PreconditionError, TpuctlError, UsageEr
 from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
-from tpuctl.jobs.slices.slice_api import LABEL
 from tpuctl.jobs.submit.job_submission import default_owner
-from tpuctl.models.job import JobRecord
+from tpuctl.models.job import LABEL, JobRecord
 from tpuctl.models.limits import slice_lifetime
 from tpuctl.models.node import LOST_STATES, Node, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.errors import TpuctlError
-from tpuctl.jobs.submit.job_submission import default_owner
 from tpuctl.ledger.slice_facts import (
     Sighting,
     collect_facts,
@@ -43,7 +42,7 @@ def note_changes(
 
     `is_ours` says that this user has made them.
     """
-    owner = default_owner() if is_ours else ""
+    owner = _owner() if is_ours else ""
     told: list[dict[str, Any]] = []
     for node in nodes:
         told.append(identity_fact(replace(identity_of(node), owner=owner)))
@@ -66,6 +65,12 @@ def note_nodes(
         told.append(sighting_fact(node_id, Sighting(now_s, str(node.state))))
     if told:
         _note_briefly(open_store, home, told, now_s)
+
+
+def _owner() -> str:
+    from tpuctl.jobs.submit.job_submission import default_owner  # of many imports
+
+    return default_owner()
 
 
 def _note_briefly(

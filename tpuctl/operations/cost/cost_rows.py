@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tpuctl.errors import UsageError
-from tpuctl.jobs.slices.slice_api import LABEL as JOB_LABEL
 from tpuctl.ledger.dated_lines import day_of
+from tpuctl.models.job import LABEL as JOB_LABEL
 from tpuctl.models.job import JobRecord
 from tpuctl.models.money.cost_pieces import (
     CostPiece,
