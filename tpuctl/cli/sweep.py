@@ -92,7 +92,7 @@ def sweep(
         if orphans:
             more = " --all-owners" * all_owners
             runtime.output.warn(f"{_slices_text(orphans)}; delete with: tpuctl sweep --fix{more}")
-    command_notes.note_nodes(runtime.store, runtime.home, runtime.now(), nodes)
+    command_notes.note_nodes(runtime.tpu, runtime.store, runtime.home, runtime.now(), nodes)
     if survey.error is not None:
         raise survey.error
     if survey.unreachable:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuctl.ledger.cloud_clock import clock_offset_s
+from tpuctl.ledger.cloud_clock import measure_offset_s
 from tpuctl.ledger.dated_lines import add_lines, day_of, decode_lines, entries_by_day, texts_of
 from tpuctl.ledger.line_cache import LineCache
 from tpuctl.ledger.observer import observer_id
@@ -63,7 +63,7 @@ def note_survey(store: Store, home: Path, look: Look, now: Callable[[], float]) 
     ledger = read_ledger(store, home)
     if not (nodes or operations or ledger.known):
         return 0
-    now_s = now() + clock_offset_s(store, observer_id(home), now)
+    now_s = now() + measure_offset_s(store, home, now)
     survey = SliceSurvey(now_s, nodes, operations, unreachable=unreachable)
     told = [fact for fact in new_facts(survey, ledger.known) if fact["slice"] not in ledger.settled]
     return note_facts(store, home, told, now_s)

@@ -190,3 +190,43 @@ def test_the_days_are_drawn(cloud, tpuctl, tmp_path):
         2,
         "error: a plot is a .png or a .svg, not 'cost.pdf'",
     )
+
+
+def test_what_a_context_pays_of_list_prices_is_in_every_price(cloud, at_home, tmp_path):
+    line = cloud.line
+    known = {
+        "project": line["project"], "zone": "us-west4-a", "bucket": line["bucket"],
+        "tpu_endpoint": line["tpu_grpc"], "tpu_rest_endpoint": line["tpu_rest"],
+        "storage_endpoint": line["storage"], "credentials": "anonymous", "dialer": line["vpc"],
+        "serviceusage_endpoint": line["serviceusage"], "compute_endpoint": line["compute"],
+        "monitoring_endpoint": line["monitoring"],
+    }  # fmt: skip
+    (tmp_path / "config.yaml").write_text(json.dumps({"contexts": {"lab": known}}))
+    tpuctl = at_home(tmp_path, sleep=cloud.control.advance)
+    lab = ("--context", "lab")
+    wrong = tpuctl("context", "edit", "lab", "--price-factor", "cheap=0.5", "--no-check")
+    assert (wrong.code, wrong.err.splitlines()[1]) == (
+        2,
+        "hint: write 0.8, or on-demand=0.45,spot=0.9",
+    )
+    edited = tpuctl("context", "edit", "lab", "--price-factor", "on-demand=0.5", "--no-check")
+    assert edited.code == 0, edited.err
+    shown = tpuctl(*lab, "context", "show", "-o", "json").json
+    assert {"setting": "price_factors", "value": "on-demand=0.5", "source": "config.yaml"} in shown
+    created = tpuctl(*lab, "node", "create", "n1", "-t", "v5litepod-4")
+    assert "v5litepod-4 on-demand in us-west4-a: 2.40 USD/h (0.5 of the list price" in created.err
+    assert tpuctl(*lab, "node", "list", "--columns", "usd_per_hour").rows == [["2.40"]]
+    cloud.control.advance(2 * HOUR_S)
+    total = tpuctl(*lab, "cost", "--since", "1d", "-o", "json").json["total"]
+    assert total["usd"] == pytest.approx(total["hours"] * 2.4, abs=1e-4)
+
+
+def test_sweep_notes_what_it_sees(cloud, tpuctl, other_client):
+    other_client("POST", "nodes?nodeId=n1", node())
+    wait_ready(cloud, other_client, "n1")
+    for operation in other_client("GET", "operations")["operations"]:
+        other_client("DELETE", f"operations/{operation['name'].rpartition('/')[2]}")
+    assert tpuctl("sweep", "-o", "json").code == 0
+    other_client("DELETE", "nodes/n1")
+    (row,) = rows(tpuctl, "--group-by", "label:team")["rows"]
+    assert (row["group"], row["slices"]) == ("vision", 1)

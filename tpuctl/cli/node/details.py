@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
 from tpuctl.cli.shell.output import Output
@@ -27,17 +26,12 @@ def usd_per_hour(node: Node | ListedNode) -> Usd | None:
     """USD per hour of the node, now or once it is READY; None in a state that is not billed."""
     if node.state in FREE_STATES:
         return Usd(0.0)
-    return _usd(node.accelerator_type, node.zone, node.provisioning)
+    return usd_of(cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning))
 
 
 def expires(node: Node | ListedNode) -> PointInTime | None:
     """When the TTL of the node ends; None where it has none."""
     return moment_of(lifetime_of(node.labels, node.created_s).expires_s)
-
-
-@cache
-def _usd(accelerator_type: str, zone: str, provisioning: str) -> Usd | None:
-    return usd_of(cost.usd_per_hour(accelerator_type, zone, provisioning))
 
 
 SYMPTOM = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.errors import TpuctlError
+from tpuctl.ledger.cloud_clock import known_offset_s
 from tpuctl.ledger.slice_facts import (
     Sighting,
     collect_facts,
@@ -50,21 +51,30 @@ def note_changes(
     changes = SliceSurvey(now_s, operations=tuple(api.heard), zones=())
     told += new_facts(changes, collect_facts(told))
     if told:
-        _note_briefly(open_store, home, told, now_s)
+        _note_briefly(open_store, home, lambda _: told, now_s)
 
 
 def note_nodes(
-    open_store: Callable[[], Store], home: Path, now_s: float, nodes: Sequence[Node]
+    api: TpuApi,
+    open_store: Callable[[], Store],
+    home: Path,
+    now_s: float,
+    nodes: Sequence[Node],
 ) -> None:
-    """Note that these nodes are there. Never fails, and never takes long."""
-    told: list[dict[str, Any]] = []
-    for node in nodes:
-        node_id = str(node.node_id)
-        told.append(identity_fact(identity_of(node)))
-        told.append(labels_fact(node_id, node.labels, now_s))
-        told.append(sighting_fact(node_id, Sighting(now_s, str(node.state))))
-    if told:
-        _note_briefly(open_store, home, told, now_s)
+    """Note that these nodes are there, or were deleted since. Never fails, and never takes long."""
+
+    def facts(cloud_s: float) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = []
+        for node in nodes:
+            node_id = str(node.node_id)
+            told.append(identity_fact(identity_of(node)))
+            told.append(labels_fact(node_id, node.labels, cloud_s))
+            told.append(sighting_fact(node_id, Sighting(cloud_s, str(node.state))))
+        changes = SliceSurvey(cloud_s, operations=tuple(api.heard), zones=())
+        return told + new_facts(changes, collect_facts(told))
+
+    if nodes or api.heard:
+        _note_briefly(open_store, home, facts, now_s)
 
 
 def _owner() -> str:
@@ -74,11 +84,18 @@ def _owner() -> str:
 
 
 def _note_briefly(
-    open_store: Callable[[], Store], home: Path, facts: Sequence[dict[str, Any]], now_s: float
+    open_store: Callable[[], Store],
+    home: Path,
+    facts: Callable[[float], list[dict[str, Any]]],
+    now_s: float,
 ) -> None:
+    """Note the facts of a moment by the clock of the cloud, as far as that is known here."""
+
     def note() -> None:
         with suppress(TpuctlError):
-            note_facts(open_store(), home, facts, now_s)
+            store = open_store()
+            cloud_s = now_s + known_offset_s(store, home)
+            note_facts(store, home, facts(cloud_s), cloud_s)
 
     thread = threading.Thread(target=note, daemon=True)
     thread.start()

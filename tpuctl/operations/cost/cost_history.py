@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.checkpoint.parallel import parallel_map
 from tpuctl.errors import DamagedStateError, TpuctlError
-from tpuctl.ledger.cloud_clock import clock_offset_s
-from tpuctl.ledger.observer import observer_id
+from tpuctl.ledger.cloud_clock import measure_offset_s
 from tpuctl.ledger.settled_lives import SliceLedger
 from tpuctl.ledger.slice_facts import life_of
 from tpuctl.ledger.slice_notes import note_facts, read_ledger
@@ -122,7 +121,7 @@ def _read_side_by_side(api: TpuApi, store: Store, home: Path, now: Callable[[], 
 
     def offset_s() -> float:
         try:
-            return clock_offset_s(store, observer_id(home), now)
+            return measure_offset_s(store, home, now)
         except TpuctlError:  # a bucket that may only be read
             return 0.0
 
