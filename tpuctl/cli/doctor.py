@@ -5,6 +5,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import typer
@@ -98,13 +100,18 @@ def _examine(
 ) -> list[HealthCheck]:
     """Run the checks and show their lines: on a terminal each as it comes."""
     with _examination(runtime, wanted, began_s) as examination:
-        lines = run_checks(examination.checks, examination.scope)
+        lines = map(partial(_typed, runtime), run_checks(examination.checks, examination.scope))
         if is_shown and runtime.output.is_screen:
             return list(_show_each(runtime, lines))
         found = list(lines)
     if is_shown:
         runtime.output.items(found, LINE)
     return found
+
+
+def _typed(runtime: Runtime, line: HealthCheck) -> HealthCheck:
+    """The line with this command's --context in its fix, which is typed or run without looking."""
+    return replace(line, fix=runtime.output.typed(line.fix)) if line.fix else line
 
 
 def _examination(

@@ -228,3 +228,20 @@ def test_a_job_without_a_supervisor_and_with_a_bucket_that_is_gone(tpuctl, cloud
         "gcloud storage buckets create gs://gone --project=local-project"
     )
     assert lines_of(result)["quota of the job"]["state"] == "pass"
+
+
+def test_a_job_that_waits_for_quota_gets_it_when_what_holds_it_is_swept(tpuctl, cloud):
+    tpuctl("local", "fault", "quota TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI: 16")
+    assert tpuctl("node", "create", "n1", "-t", "v5litepod-16", "--spot").code == 0
+    store = job_records.store_of(cloud.home)
+    waiting = job_records.put(store, job_records.job(state=JobState.WAITING))
+    assert waiting.spec.resources.use_spot
+    result = tpuctl("doctor", "digits-1", "-o", "json")
+    row = bad_lines(result)["quota of the job"]
+    assert (row["state"], row["evidence"], row["fix"]) == (
+        "fail", "us-west4-a: 0 of 16 chips left", "tpuctl sweep",
+    )  # fmt: skip
+    assert "n1" in tpuctl("sweep").out
+    assert tpuctl("node", "delete", "n1", "--yes").code == 0
+    result = tpuctl("doctor", "digits-1", "-o", "json")
+    assert lines_of(result)["quota of the job"]["state"] == "pass"

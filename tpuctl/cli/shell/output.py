@@ -39,8 +39,8 @@ _TEXT = (
 )  # fmt: skip
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 _COMMAND = re.compile(
-    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|sweep|history|supervisor|data|"
-    r"checkpoint)\b)"
+    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|doctor|sweep|history|supervisor|"
+    r"data|checkpoint)\b)"
 )
 """Those that a context makes a difference to."""
 

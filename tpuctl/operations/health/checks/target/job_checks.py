@@ -104,7 +104,7 @@ def ask_quota(target: JobTarget, _scope: DoctorScope) -> Iterator[HealthCheck]:
     texts = [
         f"{zone}: {text}"
         for (zone, _), known in health.items()
-        for text in (known.quota, known.addresses)
+        for text in (known.quota, known.addresses if known.has_addresses is False else "")
         if text
     ]
     evidence = "; ".join(dict.fromkeys(texts)) or "no limit is known"

@@ -169,7 +169,7 @@ def ask_workers(target: NodeTarget, _: DoctorScope) -> Iterator[HealthCheck]:
         yield HealthCheck(LOGIN, HealthState.FAIL, str(error), error=error)
         return
     findings = [each for each in found.findings if each not in _of_state(found.seen)]
-    yield from _fine_lines(found.seen, {each.name for each in findings})
+    yield from fine_lines(found.seen, {each.name for each in findings})
     yield from lines_of(findings)
 
 
@@ -177,7 +177,7 @@ def _of_state(seen: Observation) -> list[Finding]:
     return list(state_rules.node_state(seen))
 
 
-def _fine_lines(seen: Observation, wrong: set[str]) -> Iterator[HealthCheck]:
+def fine_lines(seen: Observation, wrong: set[str]) -> Iterator[HealthCheck]:
     """The lines of what no finding is about."""
     newest = [each.samples[-1] for each in seen.series if each.samples]
     if "silent" not in wrong:
