@@ -119,6 +119,7 @@ def _examination(
 ) -> AbstractContextManager[Examination]:
     if wanted.name is None:
         return examination_of(runtime, began_s)
+    runtime.supervisor_warned = True  # a line says so, within the deadline
     # It loads what explain needs: half a second that the others need not pay.
     from tpuctl.operations.health.target_examination import examination_of_target
 

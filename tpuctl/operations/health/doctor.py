@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NoReturn, TypeVar
 
 from tpuctl.errors import (
     CredentialsError,
@@ -14,6 +16,8 @@ from tpuctl.errors import (
 )
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health.scope import DoctorCheck, DoctorScope, command_of
+
+T = TypeVar("T")
 
 _Lines = queue.SimpleQueue[HealthCheck | None]
 """The lines of one check; None after the last."""
@@ -29,6 +33,35 @@ def run_checks(checks: Sequence[DoctorCheck], scope: DoctorScope) -> Iterator[He
     started = [(check, _start(check, scope)) for check in checks]
     for check, lines in started:
         yield from _lines_until(ends_s, check, lines, scope)
+
+
+def wait_for_answer(ask: Callable[[], T], ends_s: float, scope: DoctorScope) -> T:
+    """What a call returns, or raises, by the deadline of the checks; its thread is left behind.
+
+    Raises TransientError without an answer.
+    """
+    answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+
+    def answer() -> None:
+        try:
+            found = ask()
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
+            answers.put(partial(_raise, error))
+        else:
+            answers.put(lambda: found)
+
+    threading.Thread(target=answer, daemon=True).start()
+    try:
+        give = answers.get(timeout=max(0.0, ends_s - scope.monotonic()))
+    except queue.Empty:
+        raise TransientError(
+            f"no answer within {scope.deadline_s:.0f} s", hint="run: tpuctl doctor"
+        ) from None
+    return give()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _start(check: DoctorCheck, scope: DoctorScope) -> _Lines:

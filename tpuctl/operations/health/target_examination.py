@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tpuctl.api.ssh.keys import key_paths
 from tpuctl.models.job import JobRecord
+from tpuctl.operations.health import doctor
 from tpuctl.operations.health.checks.target.job_checks import JobTarget, checks_of_job
 from tpuctl.operations.health.checks.target.node_checks import NodeTarget, checks_of_node
 from tpuctl.operations.health.examination import Examination
@@ -37,12 +40,15 @@ def examination_of_target(
     """The checks of the job or the node of that name; the context's cloud is asked for it.
 
     Their deadline counts from `began_s` on, by the monotonic clock.
-    Raises NotFoundError, and UsageError where a job and a node have the name.
+    Raises TransientError when nobody answers in time, NotFoundError, and UsageError where a job
+    and a node have the name.
     """
-    found = find_subject(runtime, name, command="doctor", zone=zone, is_job=is_job, is_node=is_node)
-    scope = DoctorScope(
-        runtime.home, runtime.environ, runtime.now, runtime.context, began_s=began_s
+    scope = DoctorScope(runtime.home, runtime.environ, runtime.now, began_s=began_s)
+    find = partial(
+        find_subject, runtime, name, command="doctor", zone=zone, is_job=is_job, is_node=is_node
     )
+    found = doctor.wait_for_answer(find, began_s + scope.deadline_s, scope)
+    scope = replace(scope, known_context=runtime.context)
     if isinstance(found, JobRecord):
         job = JobTarget(runtime, runtime.access, found)
         return Examination(checks_of_job(job), scope)

@@ -10,6 +10,7 @@ from tpuctl.errors import (
     CredentialsError,
     NotFoundError,
     PermissionDeniedError,
+    TransientError,
 )
 from tpuctl.models.health import HealthCheck, HealthState
 from tpuctl.operations.health import doctor
@@ -121,3 +122,19 @@ def test_the_deadline_counts_from_the_start_of_the_command(tmp_path):
     (found,) = doctor.run_checks([check_of("slow", before=never.wait)], late)
     never.set()
     assert found.evidence == "no answer within 5 s"
+
+
+def test_what_is_waited_for_is_returned_or_raised_or_does_not_come(tmp_path):
+    never = threading.Event()
+    now = scope(tmp_path)
+    ends_s = now.monotonic() + 5
+    assert doctor.wait_for_answer(lambda: 3, ends_s, now) == 3
+    with pytest.raises(NotFoundError, match="there is no job"):
+        doctor.wait_for_answer(lambda: missing("there is no job"), ends_s, now)
+    with pytest.raises(TransientError, match="no answer within 5 s"):
+        doctor.wait_for_answer(never.wait, now.monotonic(), now)
+    never.set()
+
+
+def missing(text):
+    raise NotFoundError(text)
