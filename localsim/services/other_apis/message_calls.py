@@ -84,6 +84,7 @@ def _calling(
         try:
             if not admits(context.peer()):
                 raise CloudError(Code.PERMISSION_DENIED, "Refused: this port is not for clients.")
+            project.require_enabled(method.service)
             encoded: bytes = (
                 await method.answer(project, _parsed(method, body))
             ).SerializeToString()

@@ -9,6 +9,7 @@ from localsim.rules.project.log_store import LogStore
 from localsim.rules.project.project_metadata import ProjectMetadata
 from localsim.rules.project.secret_store import SecretStore
 from localsim.rules.project.worker_samples import WorkerSampleStore
+from localsim.rules.scenario.google_apis import disabled_error
 from localsim.rules.scenario.scenario import Scenario
 from localsim.services.auth.iam import Account
 from localsim.services.tpu.calls import CloudPort
@@ -40,6 +41,11 @@ class ProjectContext:
     """Simulated seconds since the epoch."""
     scenario: Callable[[], Scenario]
     """The scenario in force."""
+
+    def require_enabled(self, service: str) -> None:
+        """Raise CloudError for an API that the project has not enabled."""
+        if service in self.scenario().disabled_apis:
+            raise disabled_error(service, self.number)
 
     def clear(self) -> None:
         """Delete the metadata, secrets, log entries and samples of the project, in one change."""

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from localsim.rules.model.cloud_errors import CloudError, Code, unimplemented
-from localsim.rules.scenario.google_apis import disabled_error
 from localsim.services.auth import oauth2
 from localsim.services.auth.iam import Account
 from localsim.services.net.request_guard import require_json
@@ -26,7 +25,6 @@ from localsim.services.other_apis import (
 from localsim.services.other_apis.other_api_calls import (
     COMPUTE,
     IAM,
-    SERVICE_USAGE,
     ApiCall,
     ApiMethod,
     HttpRefusal,
@@ -119,8 +117,7 @@ async def _answered(
     own = (project.id, str(project.number), *(("-",) if row.service == IAM else ()))
     if asked not in own:
         raise foreign_project_error(row.service, asked)
-    if row.service in project.scenario().disabled_apis and row.service != SERVICE_USAGE:
-        raise disabled_error(row.service, project.number)
+    project.require_enabled(row.service)
     try:
         body = parse_json(await request.read())
     except web.HTTPRequestEntityTooLarge:

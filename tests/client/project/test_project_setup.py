@@ -3,6 +3,7 @@
 import json
 import shlex
 
+import grpc
 import pytest
 import requests
 from clouds import MATRIX
@@ -69,6 +70,18 @@ def test_an_api_that_is_not_enabled_is_refused_and_named(send, change):
     assert send("GET", service)[1]["state"] == "DISABLED"
     assert send("POST", f"{service}:enable", {})[0] == 200
     assert (send("GET", COMPUTE)[0], send("GET", service)[1]["state"]) == (200, "ENABLED")
+
+
+def test_an_api_that_is_not_enabled_is_refused_over_grpc_too(cloud, change):
+    change(disabled_apis=["logging.googleapis.com"])
+    path = "/google.logging.v2.LoggingServiceV2/ListLogEntries"
+    with (
+        grpc.insecure_channel(cloud.line["tpu_grpc"]) as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        channel.unary_unary(path)(b"")
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.value.details().startswith("Cloud Logging API has not been used in project")
 
 
 @MATRIX
