@@ -1,5 +1,7 @@
 """Each thing that can be wrong with a project: doctor says so, and what it prints mends it."""
 
+import os
+
 import pytest
 from clouds import MATRIX
 from system.clients.gcloud_cli import GCLOUD, gcloud_program
@@ -321,3 +323,22 @@ def test_a_new_user_reaches_a_ready_slice_by_what_doctor_prints_alone(project, c
 def is_to_mend(line):
     is_of_cloud = line.check not in ("completion",)
     return is_of_cloud and line.state in ("fail", "warn") and line.fix
+
+
+@MATRIX
+@pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed")
+def test_fix_enables_the_apis_by_itself(cloud, tmp_path):
+    project = project_in(tmp_path / "home", cloud, None)
+    project.break_it({"tpu_api": "disabled", "disabled_apis": ["iam.googleapis.com"]})
+    environ = {
+        **local_cloud.client_environment(cloud.line),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+    }
+    done = project.tpuctl("doctor", "--fix", "--yes", environ=environ)
+    assert (
+        "fix: gcloud services enable tpu.googleapis.com iam.googleapis.com --project=" in done.err
+    )
+    assert project.line("APIs").evidence == "all 7 that tpuctl asks are enabled"
