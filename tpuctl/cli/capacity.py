@@ -108,7 +108,10 @@ def capacity(
         ),
     ] = None,
     days: Annotated[
-        float, typer.Option(metavar="N", help="How many days to look back, 30 at most.")
+        float,
+        typer.Option(
+            metavar="N", help="How many days to look back: 7, or up to 30.", show_default=False
+        ),
     ] = 7.0,
 ) -> None:
     """Show where a type can be had: quota, what was refused and granted lately, prices.
@@ -117,7 +120,7 @@ def capacity(
         reserved   a reservation of the project has room for a slice
         granted    a slice was granted there lately, and none was refused since
         open       nothing is known against it
-        refused    a slice was refused in the last six hours, and none was granted since
+        refused    a slice was refused in the last six hours and none granted since, or one waits
         no-quota   what is left of the quota, or of the reservation, is not enough
         silent     the zone does not answer
         closed     the API does not offer the type there, or not to this project

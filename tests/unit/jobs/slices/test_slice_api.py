@@ -165,20 +165,29 @@ def test_what_cannot_be_asked_is_missing():
 
 
 @pytest.mark.parametrize(
-    ("code", "words", "is_shortage", "kind"),
+    ("code", "words", "is_shortage", "kind", "cause"),
     [
-        (8, "There is no more capacity in the zone", True, "no_capacity"),
-        (8, "Quota limit 'TPUV5sLitepod' has been exceeded. Limit: 16", True, "no_capacity"),
-        (10, "'n' was lost while it was provisioned.", True, "no_capacity"),
-        (3, "configuration for v9 could not be found", False, "usage"),
-        (7, "Permission denied on 'locations/z'", False, "permission_denied"),
-        (1, "'n' was deleted while it was provisioned.", False, "precondition_failed"),
+        (8, "There is no more capacity in the zone", True, "no_capacity", "stockout"),
+        (
+            8,
+            "Quota limit 'TPUV5sLitepod' has been exceeded. Limit: 16",
+            True,
+            "no_capacity",
+            "quota",
+        ),
+        (10, "'n' was lost while it was provisioned.", True, "no_capacity", None),
+        (3, "configuration for v9 could not be found", False, "usage", None),
+        (7, "Permission denied on 'locations/z'", False, "permission_denied", "permission"),
+        (1, "'n' was deleted while it was provisioned.", False, "precondition_failed", None),
     ],
 )
-def test_why_a_request_failed_decides_whether_another_is_made(code, words, is_shortage, kind):
+def test_why_a_request_failed_decides_whether_another_is_made(
+    code, words, is_shortage, kind, cause
+):
     failed = request(A1, "FAILED", failure=words, failure_code=code)
     found = looked(Cloud({}, {A1: failed}), lived(job(), asked(1.0)).record).refusals[0]
     assert (found.is_shortage, found.kind, found.queued_resource) == (is_shortage, kind, A1)
+    assert found.cause == cause
 
 
 def requested(cloud: Cloud, **spec):
