@@ -134,6 +134,14 @@ def test_only_the_type_and_the_days_that_are_asked_for_are_counted():
     assert zones(facts)["us-west4-a"].best.history.grants == 1
 
 
+def test_what_is_shared_and_told_by_a_job_as_well_counts_once():
+    told = event(CapacityEventKind.REFUSED, 60, cause=RefusalCause.STOCKOUT)
+    shared = replace(told, cause=RefusalCause.QUOTA, time_s=told.time_s - 1)
+    page = capacity_page(ASKED, CapacityFacts(shared_events=[shared], job_events=[told]))
+    found = page.zones[-1].best.history
+    assert (page.observations, found.refusals, found.last_refusal.cause) == (1, 1, "quota")
+
+
 def test_reservations_of_the_generation_and_those_that_requests_name():
     ours = Reservation("r1", "us-west4-a", "V5LITE_POD", "ACTIVE", 16, 0, "chips")
     theirs = replace(ours, name="r2", generation="V6E")
