@@ -45,8 +45,8 @@ SHOWN_TIERS = {
 }
 WITH_QUOTA = frozenset({Provisioning.ON_DEMAND, Provisioning.SPOT, Provisioning.BEST_EFFORT})
 LEAST = ("reserved", "life", "flex usd/h", "wait", "cause", "spot quota", "how")
-LINES_AROUND = 4
-"""Lines of the window that are not zones: two above, one below, and the cursor's."""
+LINES_AROUND = 5
+"""Lines of the window that are not zones: two above, two below, and the cursor's."""
 MOST_HOLDERS = 4
 HOLDER: Columns[QuotaHolder] = attributes("noun", "name", "state", "amount", zone="slices.zone")
 RESERVATION: Columns[Reservation] = attributes("name", "state", "size", "used", "unit")
@@ -163,9 +163,10 @@ def _tier(typed: str | None, *, spot: bool) -> Provisioning | None:
 def _watch(runtime: Runtime, question: CapacityQuestion) -> CapacityFacts:
     """The facts when all have answered; a terminal shows meanwhile what is known so far."""
     newest = [CapacityFacts()]
+    title = _title(question, runtime.context.name)
 
     def draw(height: int) -> "Text":
-        return _text(runtime, question, capacity_page(question, newest[0]), height)
+        return _page_text(runtime, question, newest[0], title, height - LINES_AROUND)
 
     with _shown_meanwhile(runtime, draw):
         from tpuctl.operations.capacity.capacity_survey import (
@@ -190,8 +191,14 @@ def _shown_meanwhile(runtime: Runtime, draw: Callable[[int], "Text"]) -> Iterato
         yield
 
 
-def _text(runtime: Runtime, question: CapacityQuestion, page: CapacityPage, height: int) -> "Text":
-    """As many zones as a window of that many lines has room for."""
+def _title(question: CapacityQuestion, context: str) -> str:
+    return f"{question.accelerator_type} in {context}"
+
+
+def _page_text(
+    runtime: Runtime, question: CapacityQuestion, facts: CapacityFacts, title: str, most: int
+) -> "Text":
+    """The page by what is known so far, with so many zones at most."""
     from rich.text import Text
 
     from tpuctl.cli.shell.output import Output
@@ -199,8 +206,9 @@ def _text(runtime: Runtime, question: CapacityQuestion, page: CapacityPage, heig
 
     paper = TerminalPage()
     shared = Shared(output=runtime.shared.output)
-    rows = page.zones[: max(1, height - LINES_AROUND)]
-    Output(shared, paper, paper, runtime.now).items(rows, _screen_listing(question, page))
+    page = capacity_page(question, facts)
+    listing, rows = _screen_listing(question, page), page.zones[: max(1, most)]
+    Output(shared, paper, paper, runtime.now).items(rows, listing, title=title)
     return Text.from_ansi(paper.getvalue().rstrip("\n") + "\nasking …")
 
 
@@ -220,7 +228,7 @@ def _show(runtime: Runtime, question: CapacityQuestion, page: CapacityPage) -> N
             }
         )
         return
-    title = f"{page.accelerator_type} in {runtime.context_name.value}"
+    title = _title(question, runtime.context_name.value)
     listing = _screen_listing(question, page) if output.is_screen else _listing(question)
     output.items(page.zones, listing, title=title)
     for trouble in page.troubles:

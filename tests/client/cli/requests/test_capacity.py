@@ -236,7 +236,7 @@ def test_a_terminal_shows_zones_and_prices_while_the_answers_come(tpuctl, monkey
     runtime = Runtime(out=out, err=err, environ=environ, now=lambda: T + 180)
     assert main(("capacity", "v3-8"), runtime) == 0
     first = err.getvalue().partition("asking …")[0]
-    assert [line.split() for line in first.splitlines()[1:]] == [
+    assert [line.split() for line in first.splitlines()[2:]] == [
         ["us-central1-a", "open", "spot", "8.00", "2.04"],
         ["us-central1-b", "open", "spot", "8.00", "2.04"],
         ["us-central1-f", "open", "spot", "8.00", "2.04"],
