@@ -1,5 +1,6 @@
 """How a job looks for capacity: what it may ask for, in which order, and its requests."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -80,3 +81,17 @@ class Candidate:
         if self.active_s is None:
             return 0.0
         return None if self.deleted_s is None else max(0.0, self.deleted_s - self.active_s)
+
+
+def distance(zone: str, regions: Collection[str]) -> int:
+    """How far a zone is from the bucket's regions, as `Place.distance` counts it."""
+    region = zone.rpartition("-")[0]
+    if not regions or region in regions:
+        return 0
+    return 1 if _continent(region) in {_continent(other) for other in regions} else 2
+
+
+def _continent(region: str) -> str:
+    """`europe` of `europe-west4` and of the multi-region `eu`, `us` of all of North America."""
+    name = region.partition("-")[0]
+    return {"eu": "europe", "northamerica": "us"}.get(name, name)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.ledger.observer import observer_id
-from tpuctl.ledger.refusals import DAY_S, distinct, event_of, line_of, load_events, note_events
+from tpuctl.ledger.refusals import event_of, line_of, load_events, note_events
 from tpuctl.models.capacity.capacity_event import CapacityEvent, CapacityEventKind, RefusalCause
+from tpuctl.models.capacity.known_events import DAY_S, distinct
 from tpuctl.store import open_store
 
 T = 1_795_000_000.0  # 2026-11-18T11:06:40Z

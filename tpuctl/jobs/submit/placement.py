@@ -9,7 +9,7 @@ from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.job import JobSpec, Resources
 from tpuctl.models.money.current_prices import price_book
 from tpuctl.models.node import Node, NodeState
-from tpuctl.models.search import Place, Search
+from tpuctl.models.search import Place, Search, distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +133,6 @@ def _check_prices(places: Sequence[Place], max_usd: float | None) -> None:
                 f"{place.usd_per_hour:.2f} USD/h",
                 hint="raise it, or leave that type or zone out: tpuctl catalog prices",
             )
-
-
-def distance(zone: str, regions: Collection[str]) -> int:
-    """How far a zone is from the bucket's regions, as `Place.distance` counts it."""
-    region = zone.rpartition("-")[0]
-    if not regions or region in regions:
-        return 0
-    return 1 if _continent(region) in {_continent(other) for other in regions} else 2
-
-
-def _continent(region: str) -> str:
-    """`europe` of `europe-west4` and of the multi-region `eu`, `us` of all of North America."""
-    name = region.partition("-")[0]
-    return {"eu": "europe", "northamerica": "us"}.get(name, name)
 
 
 def _check_node(spec: JobSpec, node: Node) -> None:

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from tpuctl import catalog
 from tpuctl.api.service_usage import QuotaLimit
 from tpuctl.jobs.remaining_quota import QuotaLeft, quota_by_zone
-from tpuctl.jobs.submit.placement import distance
-from tpuctl.ledger.refusals import recent_events
 from tpuctl.models.capacity.capacity_event import CapacityEvent, CapacityEventKind, Reservation
+from tpuctl.models.capacity.known_events import recent_events
 from tpuctl.models.node import ListedNode, Provisioning
 from tpuctl.models.queued_resource import QueuedResource
 from tpuctl.models.quota_holders import QuotaDemand, QuotaHolder, holders, region_of
+from tpuctl.models.search import distance
 from tpuctl.operations.capacity import ranking
 from tpuctl.operations.capacity.zone_capacity import (
     CapacityHistory,
@@ -169,6 +168,8 @@ def history_of(events: Iterable[CapacityEvent], waiting: int = 0) -> CapacityHis
 
 
 def _median_s(events: Sequence[CapacityEvent]) -> float | None:
+    from statistics import median  # the first page needs none
+
     known = [event.after_s for event in events if event.after_s is not None]
     return median(known) if known else None
 
