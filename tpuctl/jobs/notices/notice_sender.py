@@ -8,7 +8,9 @@ possible repeat: of the two, a message too many is the smaller harm.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
+from tpuctl.config import LOOPBACK
 from tpuctl.errors import PreconditionError, TpuctlError
 from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases.lease import LeaseLostError
@@ -20,7 +22,7 @@ from tpuctl.jobs.record.status_text import with_event
 from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, SecretCache, redact
 from tpuctl.models.job import EventKind, JobRecord
 from tpuctl.models.notify.notification import Notification, Sending, SendState
-from tpuctl.models.notify.notify_spec import NotifyTarget
+from tpuctl.models.notify.notify_spec import NotifyTarget, TargetKind
 from tpuctl.network_policy import (
     NOTICE_FIRST_PAUSE_S,
     NOTICE_GIVE_UP_S,
@@ -28,6 +30,8 @@ from tpuctl.network_policy import (
     jittered_pause_s,
 )
 
+CHATS = frozenset({TargetKind.SLACK, TargetKind.DISCORD, TargetKind.GOOGLE_CHAT})
+"""Services of the internet, whose URLs are secrets."""
 Key = tuple[str, int]
 """The id of a message, and the number of a target."""
 
@@ -191,7 +195,22 @@ class NoticeSender:
 def _post(target: NotifyTarget, secret: str, message: NoticeMessage) -> Awaitable[None]:
     if target.mail is not None:
         return mail.send(target.mail, secret, message)
-    return http_post.post(REQUESTS[target.kind](secret.strip(), message))
+    url = secret.strip()
+    _require_private(target, url)
+    return http_post.post(REQUESTS[target.kind](url, message))
+
+
+def _require_private(target: NotifyTarget, url: str) -> None:
+    """Raise NotDeliveredError for what is no URL, or a secret one that TLS does not protect."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NotDeliveredError("its URL is not one", is_final=True)
+    is_plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
+    if is_plain and target.kind in CHATS:
+        raise NotDeliveredError("its URL does not begin with https://", is_final=True)
 
 
 def _redacted(message: NoticeMessage, values: Sequence[str]) -> NoticeMessage:

@@ -168,6 +168,20 @@ def test_nobody_listens_and_no_error_names_the_host():
     assert "127.0.0.1" not in text
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (f"http://hooks.example.com/{SECRET}", "its URL does not begin with https://"),
+        (f"hooks.example.com/{SECRET}", "its URL is not one"),
+        (f"https://[{SECRET}", "its URL is not one"),
+    ],
+)
+def test_a_value_that_is_not_a_safe_url_is_not_used(url, why):
+    found = desk(NotifyTarget(TargetKind.SLACK, "env:S"), values={"env:S": url})
+    assert not_notified(found.deliver()) == [f"slack (env:S) did not get j-0: {why}"]
+    assert found.pauses == []
+
+
 def test_a_value_of_another_machine_is_not_looked_for_here(hook):
     found = desk(NotifyTarget(TargetKind.SLACK, "env:SLACK_URL"))
     found.vault.host_id, found.vault.environ = "vm", {"SLACK_URL": hook.url()}
