@@ -201,7 +201,7 @@ def _post(target: NotifyTarget, secret: str, message: NoticeMessage) -> Awaitabl
 
 
 def _require_private(target: NotifyTarget, url: str) -> None:
-    """Raise NotDeliveredError for what is no URL, or a secret one that TLS does not protect."""
+    """Raise NotDeliveredError unless it is a URL, and one of https for a chat."""
     try:
         parts = urlsplit(url)
     except ValueError:

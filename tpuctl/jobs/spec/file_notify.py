@@ -133,7 +133,7 @@ def _secret_in(url: str) -> str | None:
         found = urlsplit(url)
         _ = found.port
     except ValueError:
-        return "a port that is none"
+        return "a port that is not a number"
     if not found.hostname:
         return "no host"
     if "@" in found.netloc:
