@@ -154,7 +154,7 @@ def wanted(record: JobRecord) -> list[tuple[str, int]]:
     ])  # fmt: skip
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(fates=st.lists(st.sampled_from(FATES), max_size=40), own=st.booleans(), spec=SPECS)
 def test_over_any_history_each_thing_that_happens_is_told_once(fates, own, spec):
     submitted = JobRecord(
