@@ -33,8 +33,8 @@ NODE = "instance/attributes/instance-id"
 ATTRIBUTE = f"instance/guest-attributes/{lifetime.NAMESPACE}/{lifetime.ACTIVITY}"
 STATE = "lifetime.state"
 STATE_BYTES = 200
-MISSED = 3
-"""After so many intervals without a look, what happened meanwhile is not known."""
+MOST_GAP_S = lifetime.STALE_S
+"""After so long without a look, what happened meanwhile is not known."""
 
 
 class LifetimeOutcome(NamedTuple):
@@ -61,7 +61,7 @@ def check_lifetime(
         why = f"lifetime: the metadata server does not answer: {error}"
         return LifetimeOutcome(is_gone=False, is_first=False, line=why)
     now_s = answered_s(headers) or time.time()
-    use = report_use(config, directory, now_s, monotonic_s)
+    use = report_use(directory, now_s, monotonic_s)
     if status == 200 and number != b"0":
         return LifetimeOutcome(is_gone=False, is_first=False, line=f"lifetime: {use or 'not used'}")
     try:
@@ -71,11 +71,11 @@ def check_lifetime(
     return LifetimeOutcome(is_gone, is_first=True, line=f"lifetime: {line}")
 
 
-def report_use(config: Mapping[str, Any], directory: Path, now_s: float, monotonic_s: float) -> str:
+def report_use(directory: Path, now_s: float, monotonic_s: float) -> str:
     """Write when this worker was used last into its guest attributes; return who uses it."""
     use = worker_use.use_text()
     active_s, looked_s = read_state(directory)
-    is_gap = not 0.0 <= monotonic_s - looked_s <= MISSED * config["interval_s"]
+    is_gap = not 0.0 <= monotonic_s - looked_s <= MOST_GAP_S
     if use or is_gap or not active_s:
         active_s = now_s
     write_state(directory, active_s, monotonic_s)

@@ -1,0 +1,102 @@
+"""Slices that end by their labels: with a supervisor, without one, and when nobody uses them."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+from clouds import Runner
+
+from system.stories.test_forgotten_slice import outside_of, simulator, until
+from tpuctl.models.limits import switch_script
+from tpuctl.operations.jobs import supervise
+
+HOUR_S = 3600.0
+CREATE = ("node", "create", "-t", "v5litepod-4")
+IDLE = ("--delete-when-idle", "1h")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Slices look twice a second, and a supervisor without a job does not stay."""
+    monkeypatch.setattr(switch_script, "INTERVAL_S", 0.5)
+    monkeypatch.setattr(supervise, "IDLE_EXIT_S", 0.5)
+
+
+def nodes(outside):
+    return sorted(each.name for each in outside.tpu.list_nodes()[0])
+
+
+def reports(outside, name):
+    """What the workers of a node tell of their use, one text each, empty where one has not."""
+    found = outside.tpu.guest_attributes(outside.zone, name, "tpuctl/activity")
+    return [each.get("tpuctl/activity", "") for each in found]
+
+
+def look_twice(outside, name):
+    """Wait until each worker has looked again, and what followed from it is done."""
+    for _ in range(2):
+        before = reports(outside, name)
+        until(lambda: all(reports(outside, name)))
+        until(lambda: all(a != b for a, b in zip(before, reports(outside, name), strict=True)))  # noqa: B023
+
+
+@contextmanager
+def logged_in(tpuctl, name):
+    """Somebody is logged in on the last worker of the node."""
+    on_worker = ("node", "exec", name, "--worker", "3")
+    session = threading.Thread(
+        target=tpuctl,
+        args=(*on_worker, "--command", "touch here; while [ -e here ]; do sleep 0.2; done"),
+    )
+    session.start()
+    try:
+        until(lambda: tpuctl(*on_worker, "--", "test", "-e", "here").code == 0)
+        yield
+    finally:
+        tpuctl(*on_worker, "--", "rm", "here")
+        session.join()
+
+
+def test_a_supervisor_deletes_what_is_overdue_and_nothing_else(tmp_path):
+    with simulator(tmp_path, "process") as cloud, outside_of(cloud) as outside:
+        tpuctl = Runner(cloud.home)
+        labels = ("--labels", "tpuctl-ttl=4h")  # by hand: such a node has no switch of its own
+        assert tpuctl(*CREATE, "n1", *labels).code == 0
+        assert tpuctl(*CREATE, "n2", "--labels", "tpuctl-ttl=9h").code == 0
+        assert tpuctl("supervisor", "run").err == ""
+        cloud.control.advance(4 * HOUR_S)
+        said = tpuctl("supervisor", "run").err
+        assert said == "node n1 in us-west4-a is deleted: its ttl of 4h is over\n"
+        until(lambda: nodes(outside) == ["n2"])
+
+
+def test_a_slice_whose_ttl_is_over_deletes_itself_though_nobody_is_there(tmp_path, isolation):
+    with simulator(tmp_path, isolation) as cloud, outside_of(cloud) as outside:
+        tpuctl = Runner(cloud.home)
+        assert tpuctl(*CREATE, "n1", "--ttl", "4h").code == 0
+        assert tpuctl("qr", "create", "q1", "-t", "v5litepod-4", "--ttl", "4h").code == 0
+        assert tpuctl("qr", "wait", "q1").code == 0
+        assert tpuctl(*CREATE, "n2", "--ttl", "4h").code == 0
+        assert tpuctl("node", "update", "n2", "--ttl", "9h").code == 0
+        cloud.control.advance(3 * HOUR_S)
+        for name in ("n1", "n2", "q1"):
+            look_twice(outside, name)
+        assert nodes(outside) == ["n1", "n2", "q1"]
+        cloud.control.advance(HOUR_S)
+        until(lambda: nodes(outside) == ["n2"])
+        assert outside.tpu.list_queued_resources()[0] == []
+
+
+def test_a_slice_deletes_itself_when_nobody_has_used_any_worker(tmp_path, namespaces):
+    with simulator(tmp_path, "namespace") as cloud, outside_of(cloud) as outside:
+        tpuctl = Runner(cloud.home)
+        assert tpuctl("node", "create", "n1", "-t", "v5litepod-16", *IDLE).code == 0
+        look_twice(outside, "n1")
+        with logged_in(tpuctl, "n1"):
+            cloud.control.advance(2 * HOUR_S)
+            look_twice(outside, "n1")
+            assert nodes(outside) == ["n1"], "somebody is logged in on one of four"
+        look_twice(outside, "n1")
+        assert nodes(outside) == ["n1"], "an hour from now on"
+        cloud.control.advance(HOUR_S)
+        until(lambda: nodes(outside) == [])
