@@ -276,7 +276,9 @@ def budget(
         return
     found = context_budget.ContextBudget(context_budget.known_limits(runtime.config, known_name))
     if not runtime.has_no_local_state():
-        found = context_budget.read_budget(found.limit, runtime.tpu, runtime.store, runtime.now())
+        found = context_budget.read_budget(
+            found.limit, runtime.tpu, runtime.store, runtime.now(), runtime.month_total
+        )
     runtime.output.item(found, BUDGET_COLUMNS)
     if found.spent and found.spent.unpriced:
         runtime.output.warn(f"{found.spent.unpriced} slices without a known price are not counted")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tpuctl.jobs.interfaces import Backends, LimitCheck
     from tpuctl.models.capacity.capacity_event import CapacityEvent
     from tpuctl.models.money.price_book import PriceBook
+    from tpuctl.operations.slices.spending_check import MonthTotal
     from tpuctl.operations.stage.plan.checksum_cache import ChecksumCache
     from tpuctl.store import Store
     from tpuctl.store.gcs.bulk import BulkBucket
@@ -204,7 +205,13 @@ class Runtime:
             return None
         from tpuctl.operations.slices import spending_check
 
-        return spending_check.limit_check(self.context, lambda: self.tpu, self.store, self.now)
+        api, month_total = (lambda: self.tpu), self.month_total
+        return spending_check.limit_check(self.context, api, self.store, self.now, month_total)
+
+    @property
+    def month_total(self) -> "MonthTotal | None":
+        """What tells what a month has cost; None: what the slices that there are have cost."""
+        return None
 
     @property
     def listing_zone(self) -> str:

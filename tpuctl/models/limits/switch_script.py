@@ -35,6 +35,16 @@ python3 "$dir/switch.py" boot "$dir/switch.json" </dev/null >/dev/null 2>&1 &
 """
 
 
+BEGINNING = _SCRIPT.index("\n(")
+ENDING = len(">/dev/null 2>&1 &\n)\n")
+
+
+def is_switch_alone(metadata: Mapping[str, str]) -> bool:
+    """Whether the startup script of a node is the switch, and nothing of a person's."""
+    script = metadata.get(startup_script.KEY, "")
+    return script.startswith(_SCRIPT[:BEGINNING]) and script.endswith(_SCRIPT[-ENDING:])
+
+
 def switch_program() -> str:
     """The text of switch.py."""
     return ship.program(ship.SWITCH)

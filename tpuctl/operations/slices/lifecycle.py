@@ -17,7 +17,7 @@ from tpuctl.errors import (
     UsageError,
 )
 from tpuctl.models import startup_script
-from tpuctl.models.limits.switch_script import with_switch
+from tpuctl.models.limits.switch_script import is_switch_alone, with_switch
 from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Operation
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceState
@@ -108,7 +108,7 @@ def require_startup_outcomes(api: TpuApi, node: Node) -> list[startup_script.Scr
     Raises PreconditionError where the node is not READY, has no script, or a silent one.
     """
     require_ready(node)
-    if startup_script.KEY not in node.metadata:
+    if startup_script.KEY not in node.metadata or is_switch_alone(node.metadata):
         hint = "give one to: tpuctl node create --startup-script FILE"
         raise PreconditionError(f"node {node.name!r} has no startup script", hint=hint)
     if not startup_script.is_wrapped(node.metadata):

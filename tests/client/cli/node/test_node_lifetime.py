@@ -85,6 +85,19 @@ def test_the_same_create_again_goes_on_with_the_node(tpuctl):
     assert tpuctl(*CREATE, "--ttl", "5h").code == 11
 
 
+def test_the_switch_is_not_a_startup_script_of_a_person(tpuctl, tmp_path):
+    tpuctl(*CREATE, "--ttl", "4h")
+    result = tpuctl("node", "logs", "n1")
+    assert (result.code, result.err.splitlines()[0]) == (
+        12, "error: node 'n1' has no startup script"
+    )  # fmt: skip
+    (tmp_path / "boot.sh").write_text("echo booted\n")
+    script = ("--startup-script", str(tmp_path / "boot.sh"))
+    assert tpuctl("node", "create", "n2", "-t", "v5litepod-4", "--ttl", "4h", *script).code == 0
+    metadata = describe(tpuctl, "n2")["startup_script"]
+    assert [each["worker"] for each in metadata] == [0]
+
+
 def test_sweep_deletes_what_is_overdue_and_no_sooner(later):
     tpuctl = later(3.9)
     tpuctl(*CREATE, "--labels", "tpuctl-ttl=4h")
