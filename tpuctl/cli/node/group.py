@@ -182,7 +182,10 @@ def update(
         typer.Option(metavar="DURATION", help="Delete it when idle for this long; '': never."),
     ] = None,
 ) -> None:
-    """Change the description, labels, metadata or lifetime of a READY node."""
+    """Change description, labels, metadata or lifetime of a node.
+
+    The node must be READY.
+    """
     from tpuctl.cli.node.details import NODES
     from tpuctl.operations.slices import lifecycle
     from tpuctl.operations.slices.flex_start import with_flex_start

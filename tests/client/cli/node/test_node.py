@@ -41,6 +41,8 @@ def test_json_keys_are_public(tpuctl):
         "provisioning",
         "created",
         "usd_per_hour",
+        "expires",
+        "delete_when_idle",
     ]
     assert row["usd_per_hour"] == 9.712
 
