@@ -63,12 +63,15 @@ def test_a_command_starts_in_home_with_the_worker_s_environment_alone(tmp_path: 
             assert env["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:9"
             assert (env["USER"], env["LC_TIME"]) == ("ada", "C")
             assert env["PYTHONPATH"] != "/elsewhere"
+            client, client_port, server, server_port = env["SSH_CONNECTION"].split()
+            assert client and server and int(client_port) and int(server_port)
             assert sorted(set(env) - _EXPECTED) == []
 
     run(test)
 
 
 _EXPECTED = {
+    "SSH_CONNECTION",
     *("HOME", "LANG", "LC_TIME", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER", "_"),
     *("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"),
     *("LOCALSIM_CHIPS", "LOCALSIM_WORKER", "PYTHONPATH"),
