@@ -23,10 +23,10 @@ from tpuctl.cli.shell.tables.values import (
 )
 from tpuctl.metrics.exporters import metric_plot
 from tpuctl.models.duration import parse_duration
+from tpuctl.models.limits.spending_limit import month_start_s
 from tpuctl.operations.cost import cost_plot, cost_rows
 from tpuctl.operations.cost.cost_history import CostHistory, read_history
 from tpuctl.operations.cost.cost_rows import CostQuestion, CostReport, CostRow
-from tpuctl.operations.cost.month_total import month_start_s
 from tpuctl.operations.slices import cost as prices
 
 _DURATION = re.compile(r"[0-9.]+[smhd].*")

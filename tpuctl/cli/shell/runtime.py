@@ -205,13 +205,18 @@ class Runtime:
             return None
         from tpuctl.operations.slices import spending_check
 
-        api, month_total = (lambda: self.tpu), self.month_total
-        return spending_check.limit_check(self.context, api, self.store, self.now, month_total)
+        return spending_check.limit_check(
+            self.context, lambda: self.tpu, self.store, self.now, self.month_total
+        )
 
     @property
-    def month_total(self) -> "MonthTotal | None":
-        """What tells what a month has cost; None: what the slices that there are have cost."""
-        return None
+    def month_total(self) -> "MonthTotal":
+        """What tells what all slices have cost between two moments."""
+        from tpuctl.operations.cost.month_total import usd_between
+
+        return lambda since_s, until_s: usd_between(
+            self.tpu, self.store(), since_s, until_s, home=self.home, now=self.now
+        )
 
     @property
     def listing_zone(self) -> str:

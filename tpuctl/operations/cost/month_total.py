@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,9 +38,3 @@ def usd_between(  # noqa: PLR0913 (whose slices, and from when to when)
     is_known = all(piece.usd_per_hour is not None and not piece.is_estimate for piece in pieces)
     usd = sum(piece.usd() or 0.0 for piece in pieces)
     return CostTotal(usd, is_estimate=not is_known or bool(history.missing))
-
-
-def month_start_s(moment_s: float) -> float:
-    """The beginning (UTC) of the month of a moment, in seconds since 1970."""
-    moment = datetime.fromtimestamp(moment_s, UTC)
-    return datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp()

@@ -42,7 +42,7 @@ def read_budget(
     api: TpuApi,
     store: Callable[[], Store],
     now_s: float,
-    month_total: MonthTotal | None = None,
+    month_total: MonthTotal,
 ) -> ContextBudget:
     """The limits, and what the context spends now and this month."""
     spent = read_spending(api, store, now_s, month_total=month_total, with_month=True)

@@ -11,8 +11,7 @@ from tpuctl.errors import RefusedError, TpuctlError
 from tpuctl.jobs.interfaces import LimitAnswer, LimitCheck, WantedSlices
 from tpuctl.jobs.policy import budget
 from tpuctl.jobs.record import record_store
-from tpuctl.jobs.slices.slice_api import LABEL
-from tpuctl.models.job import JobSpec
+from tpuctl.models.job import LABEL, JobSpec
 from tpuctl.models.limits.slice_lifetime import duration_of, lifetime_of
 from tpuctl.models.limits.spending_limit import (
     ContextSpending,
@@ -52,12 +51,6 @@ MonthTotal = Callable[[float, float], UsdTotal]
 """(since, until), in seconds since 1970 -> what all slices of the context cost in that time."""
 
 
-class PresentTotal(NamedTuple):
-    """What the slices that there are have cost."""
-
-    usd: float
-
-
 class Commitments(NamedTuple):
     """What runs or was asked for: with a price, and the number of slices without one."""
 
@@ -75,14 +68,11 @@ def read_spending(  # noqa: PLR0913 (whose slices, and by whose clock)
     store: Callable[[], Store],
     now_s: float,
     *,
-    month_total: MonthTotal | None,
+    month_total: MonthTotal,
     with_month: bool,
     without: frozenset[str] = frozenset(),
 ) -> ContextSpending:
-    """What a context spends now; the names of `without` are not counted.
-
-    Without a `month_total`, this month's total is what the slices that there are have cost.
-    """
+    """What a context spends now; the names of `without` are not counted in what runs."""
     found, _ = api.read_nodes()
     asked, _ = api.list_queued_resources()
     nodes = [each for each in with_flex_start(api, found) if each.name not in without]
@@ -91,8 +81,7 @@ def read_spending(  # noqa: PLR0913 (whose slices, and by whose clock)
     committed = commitments(nodes, requests, now_s, most)
     month_usd = 0.0
     if with_month:
-        total = month_total or (lambda since_s, until_s: present_total(nodes, since_s, until_s))
-        month_usd = total(month_start_s(now_s), now_s).usd
+        month_usd = month_total(month_start_s(now_s), now_s).usd
     return ContextSpending(now_s, committed.slices, committed.unpriced, month_usd)
 
 
@@ -115,23 +104,12 @@ def commitments(
     return Commitments(tuple(slices), unpriced)
 
 
-def present_total(nodes: Sequence[Node], since_s: float, until_s: float) -> PresentTotal:
-    """What the nodes that there are have cost in that time, as if READY since their creation."""
-    usd = 0.0
-    for node in nodes:
-        price = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
-        if node.state not in UNCOUNTED_NODES:
-            hours = max(0.0, until_s - max(since_s, node.created_s)) / cost.SECONDS_AN_HOUR
-            usd += hours * (price or 0.0)
-    return PresentTotal(usd)
-
-
 def limit_check(
     context: Context,
     api: Callable[[], TpuApi],
     store: Callable[[], Store],
     now: Callable[[], float],
-    month_total: MonthTotal | None = None,
+    month_total: MonthTotal,
 ) -> LimitCheck | None:
     """What tells whether slices exceed a limit of the context; None where it has none."""
     limit = limit_of(context)

