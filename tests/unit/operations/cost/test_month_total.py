@@ -42,6 +42,3 @@ def test_what_could_not_be_asked_for_makes_it_an_estimate(tmp_path):
     assert total(Api(operations=DELETED), tmp_path, 0, 720).is_estimate is False
     # The ledger has it all, but somebody may have made others since.
     assert total(Api(), tmp_path, 0, 720) == CostTotal(38.848, is_estimate=True)
-
-
-def test_a_month_begins_at_midnight_utc():
