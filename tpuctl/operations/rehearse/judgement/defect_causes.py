@@ -155,9 +155,8 @@ def _never_resumes(failed: FailedRun) -> DefectExplanation | None:
     """It began from the first step although a save was whole, and read none."""
     facts = failed.facts
     for resumed in facts.resumptions:
-        if resumed.resumed_from is not None and resumed.resumed_from <= 0 and resumed.whole_steps:
-            newest = max(resumed.whole_steps)
-            text = f"attempt {resumed.attempt} began from the first step although step {newest}"
+        if (step := resumed.forgotten_step) is not None:
+            text = f"attempt {resumed.attempt} began from the first step although step {step}"
             return DefectExplanation(Cause.NEVER_RESUMES, f"{text} was whole")
     return None
 

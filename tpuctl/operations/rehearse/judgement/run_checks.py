@@ -56,9 +56,8 @@ def _resumed_from(facts: RunFacts) -> Answer | None:
         return None
     if worst.resumed_from is None:
         return UNKNOWN, f"attempt {worst.attempt} told no step"
-    if worst.resumed_from <= 0 and worst.whole_steps:
-        newest = max(worst.whole_steps)
-        return FAIL, f"it began again although the save of step {newest} was whole"
+    if worst.forgotten_step is not None:
+        return FAIL, f"it began again although the save of step {worst.forgotten_step} was whole"
     if worst.resumed_from <= 0 and worst.has_lost_every_save:
         return FAIL, "it began again: the saves before were deleted, and the next was not whole"
     return PASS, f"attempt {worst.attempt} went on from step {worst.resumed_from}"

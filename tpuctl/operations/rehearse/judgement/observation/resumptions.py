@@ -69,13 +69,23 @@ class Resumption:
     def has_lost_every_save(self) -> bool:
         """Whether no save was whole, and one had been until something of it was deleted."""
         return not any(save.is_whole for save in self.saves) and any(
-            save.deleted for save in self.saves
+            save.deleted and save.step != 0 for save in self.saves
         )
 
     @property
     def whole_steps(self) -> tuple[int, ...]:
         """The steps of the saves that were whole."""
         return tuple(save.step for save in self.saves if save.is_whole and save.step is not None)
+
+    @property
+    def forgotten_step(self) -> int | None:
+        """The newest save that was whole though it began again; None: it did not, or lost nothing.
+
+        Whoever goes on from a save of step 0 begins with step 0, or with step 1.
+        """
+        if self.resumed_from is None or self.resumed_from > 0:
+            return None
+        return max(filter(None, self.whole_steps), default=None)
 
 
 def started_attempts(run: RunEvidence) -> tuple[Attempt, ...]:
