@@ -55,7 +55,7 @@ def test_names_of_real_lists_are_offered_in_the_words_of_each_shell(tpuctl, shel
         ("data", "rm", "gs", ":", "//l"): [
             "//local-bucket/",
             "//local-bucket/src/",
-            "//local-bucket/src/a.txt",
+            "//local-bucket/tpuctl/",
         ],
         ("data", "rm", "gs", ":", "//local-bucket/src/"): ["//local-bucket/src/a.txt"],
         ("node", "cp", "n"): ["n1:"],

@@ -117,7 +117,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(client, node):
 def test_proxies_of_the_environment_are_not_asked(cloud, node):
     dead = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
     environ = {**os.environ, **dead, "TPUCTL_HOME": str(cloud.home)}
-    for argv, expected in ((["node", "list", "-o", "name"], "n1\n"), (["data", "list"], "")):
+    for argv, expected in (
+        (["node", "list", "-o", "name"], "n1\n"),
+        (["job", "list", "-o", "name"], ""),
+    ):
         done = subprocess.run(
             [sys.executable, "-P", "-m", "tpuctl", *argv],
             capture_output=True,

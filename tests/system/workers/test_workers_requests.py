@@ -39,7 +39,11 @@ def test_every_request_of_a_worker_is_logged(logged: clouds.Cloud, tmp_path: Pat
     assert tpuctl("node", "exec", "n1", "--", "python3", "program.py").code == 0
     assert tpuctl("data", "list", "gs://local-bucket/a/").code == 0
     requests = logged.control.requests()
-    seen = [each for each in requests if each.method.startswith("storage.objects.")]
+    seen = [
+        each
+        for each in requests
+        if each.method.startswith("storage.objects.") and each.object.startswith("a/")
+    ]
     rows = [(each.method, each.object, each.caller, each.status) for each in seen]
     chunks = [row for row in rows if row[1] == "a/chunked"]
     assert chunks == [

@@ -119,8 +119,11 @@ class RecordWriter:
         if record.spec.notify and not record.is_settled:
             record = replace(record, left_s=self.clocks.now())
         if self._has_moved(record):
-            with suppress(PreconditionError):
+            try:
                 await self._write(record)
+            except PreconditionError:  # a write of ours was under way, or others have changed it
+                with suppress(PreconditionError, LeaseLostError):
+                    await self._write(await self._merged(record))
 
     def _has_moved(self, record: JobRecord) -> bool:
         if self.written is None:

@@ -39,6 +39,8 @@ def test_describe_s_json_keys_are_public(tpuctl):
     tpuctl("qr", "create", "q1", "-t", "v5litepod-4", "--spot")
     tpuctl("qr", "wait", "q1")
     assert list(tpuctl("node", "describe", "q1", "-o", "json").json)[8:] == [
+        "expires",
+        "delete_when_idle",
         "runtime_version",
         "health",
         "queued_resource",
@@ -70,6 +72,8 @@ def test_describe_s_json_keys_are_public(tpuctl):
         "valid_after",
         "valid_until",
         "max_run_duration_s",
+        "ttl",
+        "delete_when_idle",
     ]
 
 

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import tpuctl
 from localsim.rules.scenario.roles import ROLES
 from tpuctl.operations.health.needed_permissions import (
     IAP_NEEDS,
@@ -13,7 +12,7 @@ from tpuctl.operations.health.needed_permissions import (
 )
 
 NEEDS = (*IN_PROJECT, *ON_BUCKET, IAP_NEEDS)
-PAGES = Path(tpuctl.__file__).parents[1] / "docs" / "cli"
+PAGES = Path(__file__).parents[4] / "docs" / "cli"
 
 
 def documented_commands():
