@@ -6,7 +6,7 @@ import pytest
 
 from tpuctl.cli.job import group
 from tpuctl.cli.job.details import columns
-from tpuctl.cli.shell.completion.shells import join_broken_words
+from tpuctl.cli.shell.completion.shells import answer, join_broken_words
 from tpuctl.cli.shell.tables.listing import complete_column, complete_condition, declare_keys
 
 
@@ -41,3 +41,9 @@ def test_columns_are_offered_one_after_another():
 
 def test_the_keys_that_are_offered_for_jobs_are_those_of_the_list():
     assert tuple(columns(0.0)) == group.LIST_KEYS
+
+
+def test_no_error_of_a_completion_reaches_the_prompt(capsys):
+    with pytest.raises(SystemExit) as ended:
+        answer(lambda: open("/no/such/file"))  # noqa: PTH123, SIM115
+    assert (ended.value.code, capsys.readouterr()) == (0, ("", ""))

@@ -18,7 +18,7 @@ def answer(complete: Callable[[], None]) -> None:
     _completion_classes._sanitize_help_text = str  # type: ignore[assignment] # noqa: SLF001
     try:
         complete()
-    except ZeroDivisionError:  # noqa: BLE001 - nobody who types can use a message here
+    except Exception:  # noqa: BLE001 - nobody who types can use a message here
         sys.exit(0)
 
 
