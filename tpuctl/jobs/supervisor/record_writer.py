@@ -112,7 +112,7 @@ class RecordWriter:
     async def save_progress(self) -> None:
         """Write the record as it is here before its supervisor ends.
 
-        Nothing is written over what others have changed, and nothing where there is no progress;
+        A wish of others to cancel stays, and nothing is written where there is no progress;
         but who gets messages about the job shall know since when nobody looks after it.
         """
         record = self.record

@@ -208,7 +208,8 @@ def test_who_leaves_writes_the_steps_that_its_heartbeat_told(held):
     asyncio.run(writer.claim())
     assert asyncio.run(leave(120)).last_step == 120
     records.request_cancel(held.store, JOB.job_id, 5.0)
-    assert asyncio.run(leave(140)).last_step == 120
+    assert asyncio.run(leave(140)).last_step == 140
+    assert records.load(held.store, JOB.job_id).record.cancel_requested_s == 5.0
 
 
 @pytest.mark.parametrize(
