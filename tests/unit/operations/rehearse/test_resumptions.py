@@ -2,6 +2,7 @@
 
 import pytest
 
+from tpuctl.operations.rehearse.judgement import moment_verdict
 from tpuctl.operations.rehearse.judgement.observation.resumptions import Resumption, SaveState
 
 
@@ -32,3 +33,8 @@ def test_a_save_of_step_0_is_no_more_than_a_beginning(resumed_from, saves, forgo
 @pytest.mark.parametrize(("step", "has_lost"), [(0, False), (5, True), (None, True)])
 def test_whoever_deletes_more_than_step_0_has_lost_every_save(step, has_lost):
     assert resumption(0, [(step, False)]).has_lost_every_save is has_lost
+
+
+@pytest.mark.parametrize(("resumed_from", "told"), [(-1, 0), (0, 0), (5, 5)])
+def test_whoever_counts_steps_from_0_goes_on_from_the_beginning_too(resumed_from, told):
+    assert moment_verdict._resumed_from(resumption(resumed_from, [])) == told

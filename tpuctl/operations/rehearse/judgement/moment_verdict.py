@@ -7,6 +7,7 @@ from tpuctl.models.rehearsal.moment import Disturbance, Moment
 from tpuctl.models.rehearsal.verdict import Check, Judgement, Verdict
 from tpuctl.operations.rehearse.judgement.defect_causes import explain_failure
 from tpuctl.operations.rehearse.judgement.observation.history_of_run import history_of_run
+from tpuctl.operations.rehearse.judgement.observation.resumptions import Resumption
 from tpuctl.operations.rehearse.judgement.observation.run_facts import (
     ReferenceFacts,
     RunFacts,
@@ -31,7 +32,7 @@ def judge_moment(moment: Moment, run: RunEvidence, reference: ReferenceFacts) ->
         moment=moment,
         judgement=judgement,
         checks=checks,
-        resumed_from=worst.resumed_from if worst else None,
+        resumed_from=_resumed_from(worst),
         lost_steps=worst.lost_steps if worst else None,
         save_interval_steps=facts.reference.interval_steps,
         recovery_s=_recovery_s(facts),
@@ -41,6 +42,11 @@ def judge_moment(moment: Moment, run: RunEvidence, reference: ReferenceFacts) ->
         wall_s=max(run.ended_s - run.began_s, 0.0),
         history=history_of_run(run, facts.log, facts.reference.layout),
     )
+
+
+def _resumed_from(worst: Resumption | None) -> int | None:
+    """The step that it went on from; 0: from the beginning, whatever its first step is called."""
+    return max(worst.resumed_from, 0) if worst and worst.resumed_from is not None else None
 
 
 def worst_judgement(checks: Iterable[Check]) -> Judgement:

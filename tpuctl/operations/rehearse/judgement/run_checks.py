@@ -60,6 +60,8 @@ def _resumed_from(facts: RunFacts) -> Answer | None:
         return FAIL, f"it began again although the save of step {worst.forgotten_step} was whole"
     if worst.resumed_from <= 0 and worst.has_lost_every_save:
         return FAIL, "it began again: the saves before were deleted, and the next was not whole"
+    if worst.resumed_from <= 0:
+        return PASS, f"attempt {worst.attempt} began again: no save past step 0 was whole"
     return PASS, f"attempt {worst.attempt} went on from step {worst.resumed_from}"
 
 
