@@ -13,6 +13,7 @@ from localsim.services.other_apis.project_setup.compute_calls import (
     finished_operation,
     invalid_field,
     link,
+    stored_operation,
 )
 from tpuctl import catalog
 
@@ -51,12 +52,8 @@ def _set_metadata(call: ApiCall) -> dict[str, Any]:
     return operation
 
 
-def _get_operation(call: ApiCall) -> dict[str, object]:
-    name = call.names["operation"]
-    operation = call.project.metadata.operation(name)
-    if operation is None:
-        raise absent_resource(call, f"global/operations/{name}")
-    return operation
+def _get_operation(call: ApiCall) -> Mapping[str, object]:
+    return stored_operation(call, "/global")
 
 
 async def _get_region(call: ApiCall) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What the methods of Compute Engine share: links, finished operations, refusals."""
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from localsim.services.other_apis.other_api_calls import ApiCall, HttpRefusal
@@ -9,6 +10,7 @@ from localsim.services.storage.wire.resources import timestamp
 VERSION = "/compute/{version}"
 PROJECT = f"{VERSION}/projects/{{project}}"
 REGION = f"{PROJECT}/regions/{{region}}"
+DEFAULT_NETWORK = "default"
 
 
 def link(call: ApiCall, path: str) -> str:
@@ -26,6 +28,30 @@ def absent_resource(call: ApiCall, path: str) -> HttpRefusal:
     """The refusal of a resource of the project that is not there; the path begins with its kind."""
     name = f"projects/{call.project.id}/{path}"
     return HttpRefusal(404, "notFound", f"The resource '{name}' was not found")
+
+
+def existing_resource(call: ApiCall, path: str) -> HttpRefusal:
+    """The refusal to make a resource that is there; the path is as in `absent_resource`."""
+    name = f"projects/{call.project.id}/{path}"
+    return HttpRefusal(409, "alreadyExists", f"The resource '{name}' already exists")
+
+
+def stored_operation(call: ApiCall, place: str) -> Mapping[str, object]:
+    """The operation that the request names; `place` is as in `finished_operation`."""
+    name = call.names["operation"]
+    operation = call.project.metadata.operation(name)
+    if operation is None:
+        raise absent_resource(call, f"{place.removeprefix('/')}/operations/{name}")
+    return operation
+
+
+def store_operation(
+    call: ApiCall, kind: str, target: str, place: str = "/global"
+) -> dict[str, Any]:
+    """A `finished_operation` that can be asked for."""
+    operation = finished_operation(call, kind, target, place)
+    call.project.metadata.write_operation(operation)
+    return operation
 
 
 def finished_operation(

@@ -16,14 +16,15 @@ from localsim.services.other_apis.other_api_calls import (
     api_methods,
 )
 from localsim.services.other_apis.project_setup.compute_calls import (
+    DEFAULT_NETWORK,
     PROJECT,
     absent_resource,
-    finished_operation,
+    existing_resource,
     invalid_field,
     link,
+    store_operation,
 )
 
-DEFAULT_NETWORK = "default"
 _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _PROTOCOL = re.compile(r"[a-z0-9]{1,10}")
 _PORTS = re.compile(r"\d{1,5}(-\d{1,5})?")
@@ -54,8 +55,7 @@ def _get_rule(call: ApiCall) -> dict[str, Any]:
 async def _insert(call: ApiCall) -> dict[str, Any]:
     rule = _checked(call.body)
     if any(rule["name"] == known["name"] for known in _rules(call)):
-        path = f"projects/{call.project.id}/global/firewalls/{rule['name']}"
-        raise HttpRefusal(409, "alreadyExists", f"The resource '{path}' already exists")
+        raise existing_resource(call, f"global/firewalls/{rule['name']}")
     return await _replace(call, [*_rules(call), rule], rule["name"], "insert")
 
 
@@ -71,9 +71,7 @@ async def _replace(
     await call.project.cloud_port.run(
         lambda cloud: cloud.change_scenario({"firewalls": [dict(rule) for rule in rules]})
     )
-    operation = finished_operation(call, verb, f"/global/firewalls/{name}")
-    call.project.metadata.write_operation(operation)
-    return operation
+    return store_operation(call, verb, f"/global/firewalls/{name}")
 
 
 def _rules(call: ApiCall) -> Sequence[Mapping[str, Any]]:

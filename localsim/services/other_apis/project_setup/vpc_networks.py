@@ -11,18 +11,20 @@ from typing import Any
 
 from localsim.rules.model.quota_pools import region_of
 from localsim.rules.model.resource_names import last_part
-from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, HttpRefusal, api_methods
+from localsim.services.other_apis.other_api_calls import COMPUTE, ApiCall, api_methods
 from localsim.services.other_apis.project_setup.compute_calls import (
+    DEFAULT_NETWORK,
     PROJECT,
     REGION,
     absent_resource,
-    finished_operation,
+    existing_resource,
     invalid_field,
     link,
+    store_operation,
+    stored_operation,
 )
 from tpuctl import catalog
 
-DEFAULT_NETWORK = "default"
 _NETWORKS, _SUBNETS, _ROUTERS = (
     f"{PROJECT}/global/networks",
     f"{REGION}/subnetworks",
@@ -52,13 +54,10 @@ async def _insert_network(call: ApiCall) -> dict[str, Any]:
         raise invalid_field("name")
     known = call.project.scenario().networks
     if known is None or name in known:
-        path = f"projects/{call.project.id}/global/networks/{name}"
-        raise HttpRefusal(409, "alreadyExists", f"The resource '{path}' already exists")
+        raise existing_resource(call, f"global/networks/{name}")
     setting = {"networks": [*known, name]}
     await call.project.cloud_port.run(lambda cloud: cloud.change_scenario(setting))
-    operation = finished_operation(call, "insert", f"/global/networks/{name}")
-    call.project.metadata.write_operation(operation)
-    return operation
+    return store_operation(call, "insert", f"/global/networks/{name}")
 
 
 def _network(call: ApiCall, name: str) -> dict[str, Any]:
@@ -135,8 +134,7 @@ async def _insert_router(call: ApiCall) -> dict[str, Any]:
     if not isinstance(name, str) or not name:
         raise invalid_field("name")
     if any((each["name"], each["region"]) == (name, region) for each in _routers(call)):
-        path = f"projects/{call.project.id}/regions/{region}/routers/{name}"
-        raise HttpRefusal(409, "alreadyExists", f"The resource '{path}' already exists")
+        raise existing_resource(call, f"regions/{region}/routers/{name}")
     network = _required_network(call, last_part(str(call.body.get("network", ""))))
     router = {"name": name, "region": region, "network": network, "nats": _nats(call)}
     return await _replace_routers(call, [*_routers(call), router], router)
@@ -207,18 +205,11 @@ def _required_region(call: ApiCall) -> str:
 
 
 def _done(call: ApiCall, kind: str, target: str) -> dict[str, Any]:
-    place = f"/regions/{call.names['region']}"
-    operation = finished_operation(call, kind, target, place)
-    call.project.metadata.write_operation(operation)
-    return operation
+    return store_operation(call, kind, target, f"/regions/{call.names['region']}")
 
 
 def _get_operation(call: ApiCall) -> Mapping[str, object]:
-    name = call.names["operation"]
-    operation = call.project.metadata.operation(name)
-    if operation is None:
-        raise absent_resource(call, f"regions/{call.names['region']}/operations/{name}")
-    return operation
+    return stored_operation(call, f"/regions/{call.names['region']}")
 
 
 def _id(text: str) -> str:
