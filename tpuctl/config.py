@@ -95,6 +95,15 @@ class Context:
         """Whether the slices may not cost any sum."""
         return any(getattr(self, name) is not None for name in LIMITS)
 
+    def is_one_cloud(self, *endpoints: str) -> bool:
+        """Whether these fields and `tpu_endpoint` all have Google's address, or none of them has.
+
+        Only then they show one cloud.
+        """
+        asked = ("tpu_endpoint", *endpoints)
+        own = {each.name: each.default for each in fields(Context) if each.name in asked}
+        return len({getattr(self, name) == address for name, address in own.items()}) == 1
+
     @property
     def worker_storage_endpoint(self) -> str:
         """Where workers reach Cloud Storage: an address on loopback is this machine's alone."""

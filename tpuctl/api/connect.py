@@ -1,6 +1,7 @@
 """The clients of a context: endpoints and credentials come from it and from nowhere else."""
 
 from collections.abc import Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,7 @@ from tpuctl.api.service_usage import QuotaLimit, tpu_limits
 from tpuctl.api.storage import authorized_session
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.api.tpu.tpu import TpuApi
-from tpuctl.config import (
-    GOOGLE_COMPUTE,
-    GOOGLE_MONITORING,
-    GOOGLE_SECRET_MANAGER,
-    GOOGLE_SERVICE_USAGE,
-    GOOGLE_TPU,
-    GOOGLE_TPU_REST,
-    Context,
-)
+from tpuctl.config import Context
 from tpuctl.errors import PreconditionError
 
 if TYPE_CHECKING:
@@ -38,13 +31,11 @@ CHANNEL_OPTIONS = (
 def tpu_api(context: Context) -> TpuApi:
     """The Cloud TPU API; raises CredentialsError without touching the network."""
     access = tokens(context)
-    # Both endpoints are Google's, or neither is: only then they show one cloud.
-    is_one = (context.tpu_endpoint == GOOGLE_TPU) == (context.tpu_rest_endpoint == GOOGLE_TPU_REST)
     return TpuApi(
         _channel(context.tpu_endpoint, access),
         context.project,
         rest=(lambda: RestApi(context.tpu_rest_endpoint, authorized_session(access)))
-        if is_one
+        if context.is_one_cloud("tpu_rest_endpoint")
         else None,
     )
 
@@ -56,16 +47,12 @@ def service_usage_api(context: Context) -> RestApi:
 
 def quota_limits_reader(context: Context) -> LimitsReader | None:
     """What reads the limits of Cloud TPU's quotas; None where they belong to another cloud."""
-    google = context.serviceusage_endpoint == GOOGLE_SERVICE_USAGE
-    if google != (context.tpu_endpoint == GOOGLE_TPU):
+    if not context.is_one_cloud("serviceusage_endpoint"):
         return None
 
     def read() -> list[QuotaLimit]:
-        rest = service_usage_api(context)
-        try:
+        with closing(service_usage_api(context)) as rest:
             return tpu_limits(rest, context.project)
-        finally:
-            rest.close()
 
     return read
 
@@ -77,7 +64,7 @@ def monitoring_api(context: Context) -> "MonitoringApi":
     """
     from tpuctl.api.monitoring import MonitoringApi  # for one option of two commands
 
-    if (context.monitoring_endpoint == GOOGLE_MONITORING) != (context.tpu_endpoint == GOOGLE_TPU):
+    if not context.is_one_cloud("monitoring_endpoint"):
         raise PreconditionError(
             f"context {context.name!r} has its nodes and Cloud Monitoring in different clouds",
             hint=f"set monitoring_endpoint of context {context.name!r} in config.yaml",
@@ -94,32 +81,27 @@ def secret_reader(context: Context) -> Callable[[str], str]:
     """
 
     def read(reference: str) -> str:
-        is_google = context.secretmanager_endpoint == GOOGLE_SECRET_MANAGER
-        if is_google != (context.tpu_endpoint == GOOGLE_TPU):
+        if not context.is_one_cloud("secretmanager_endpoint"):
             raise PreconditionError(
                 f"context {context.name!r} has its nodes and Secret Manager in different clouds",
                 hint=f"set secretmanager_endpoint of context {context.name!r} in config.yaml",
             )
-        rest = RestApi(context.secretmanager_endpoint, authorized_session(tokens(context)))
-        try:
+        access = authorized_session(tokens(context))
+        with closing(RestApi(context.secretmanager_endpoint, access)) as rest:
             return secret_value(rest, reference)
-        finally:
-            rest.close()
 
     return read
 
 
 def address_quota_reader(context: Context) -> AddressReader | None:
     """What reads the external addresses of a region; None where it belongs to another cloud."""
-    if (context.compute_endpoint == GOOGLE_COMPUTE) != (context.tpu_endpoint == GOOGLE_TPU):
+    if not context.is_one_cloud("compute_endpoint"):
         return None
 
     def read(region: str) -> AddressQuota:
-        rest = RestApi(context.compute_endpoint, authorized_session(tokens(context)))
-        try:
+        access = authorized_session(tokens(context))
+        with closing(RestApi(context.compute_endpoint, access)) as rest:
             return address_quota(rest, context.project, region)
-        finally:
-            rest.close()
 
     return read
 

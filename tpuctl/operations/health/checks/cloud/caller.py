@@ -1,22 +1,18 @@
 """Who asks, as a policy names them, and the command that grants them a role."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import TypeVar
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from tpuctl import config
-from tpuctl.api.tpu.rest import RestApi
-from tpuctl.config import (
-    GOOGLE_BILLING,
-    GOOGLE_COMPUTE,
-    GOOGLE_IAM,
-    GOOGLE_RESOURCE_MANAGER,
-    GOOGLE_SERVICE_USAGE,
-    GOOGLE_TPU,
-)
 from tpuctl.errors import NotFoundError
 from tpuctl.models.health import HealthCheck
 from tpuctl.operations.health.scope import DoctorCheck, DoctorScope
+
+if TYPE_CHECKING:
+    from tpuctl.api.tpu.rest import RestApi
 
 T = TypeVar("T")
 
@@ -24,15 +20,6 @@ EVERYBODY = "allUsers"
 """As what a policy knows a caller without credentials."""
 _OF_GCLOUD = 'user:"$(gcloud config get-value account)"'
 """The account of gcloud, for credentials that do not say whose they are."""
-_OF_GOOGLE = frozenset(
-    {
-        GOOGLE_BILLING,
-        GOOGLE_COMPUTE,
-        GOOGLE_IAM,
-        GOOGLE_RESOURCE_MANAGER,
-        GOOGLE_SERVICE_USAGE,
-    }
-)
 _ACCOUNT_DOMAIN = ".gserviceaccount.com"
 
 
@@ -46,10 +33,7 @@ def of_one_cloud(
     """
 
     def ask_own(scope: DoctorScope) -> Iterator[HealthCheck]:
-        context = scope.context
-        is_google = context.tpu_endpoint == GOOGLE_TPU
-        asked = [getattr(context, each) for each in endpoints]
-        if all((each in _OF_GOOGLE) == is_google for each in asked):
+        if scope.context.is_one_cloud(*endpoints):
             yield from ask(scope)
 
     return DoctorCheck(name, ask_own)
@@ -102,8 +86,5 @@ def edit_command(scope: DoctorScope, option: str, value: str) -> str | None:
 
 def ask_endpoint(scope: DoctorScope, endpoint: str, question: Callable[[RestApi], T]) -> T:
     """The answer of one endpoint, whose connection is closed."""
-    rest = scope.clients.rest(endpoint)
-    try:
+    with closing(scope.clients.rest(endpoint)) as rest:
         return question(rest)
-    finally:
-        rest.close()
