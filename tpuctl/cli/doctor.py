@@ -16,6 +16,7 @@ from tpuctl.cli.shell.output import window_width, wrap
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH
 from tpuctl.cli.shell.tables.grid import styled
+from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Columns, attributes, printable
 from tpuctl.errors import UsageError
 from tpuctl.models.health import HealthCheck, HealthState
@@ -23,11 +24,12 @@ from tpuctl.operations.health import fixes
 from tpuctl.operations.health.doctor import exit_code_of, run_checks
 from tpuctl.operations.health.examination import Examination, examination_of
 
-LINE: Columns[HealthCheck] = {
+_KEYS: Columns[HealthCheck] = {
     **attributes(check="name", state="state.value"),
     **attributes("evidence", "fix", "is_safe"),
 }
-"""One line as a JSON object. Keys are public."""
+LINE = Listing(_KEYS, table={name: name for name in _KEYS if name != "is_safe"})
+"""One line as a JSON object, whose keys are public; a note counts the safe fixes for people."""
 INDENT = max(map(len, HealthState)) + 2
 """Where the names of checks begin, and their fixes."""
 LEAST_EVIDENCE = 40

@@ -42,6 +42,12 @@ def test_a_context_that_works(lab):
     ]  # fmt: skip
 
 
+def test_a_table_says_nothing_about_safety_unless_it_is_wide(lab):
+    assert lab("doctor").out.splitlines()[0].split() == ["CHECK", "STATE", "EVIDENCE", "FIX"]
+    heading = lab("doctor", "-o", "wide").out.splitlines()[0]
+    assert heading.split("\t") == ["CHECK", "STATE", "EVIDENCE", "FIX", "IS SAFE"]
+
+
 def test_the_local_cloud_is_not_started_and_its_own_lines_are_there(offline):
     result = offline("doctor", "-o", "json")
     assert result.code == 0
