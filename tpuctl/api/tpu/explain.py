@@ -126,7 +126,7 @@ TABLE: tuple[KnownAnswer, ...] = (
         PermissionDeniedError,
         r"billing to be enabled|billing (account )?(is |has been )?(disabled|closed)|"
         r"billingEnabled",
-        lambda about, _: f"run: gcloud billing projects describe {about.project or 'PROJECT'}",
+        "run: tpuctl doctor",
         "BILLING_DISABLED",
     ),
     _row(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import NoReturn, TypeVar
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from typing import TypeVar
 
 from tpuctl.errors import (
     CredentialsError,
@@ -19,6 +20,8 @@ from tpuctl.operations.health.scope import DoctorCheck, DoctorScope, command_of
 
 T = TypeVar("T")
 
+ITSELF = "tpuctl doctor"
+"""A hint elsewhere, and no fix of a line."""
 _Lines = queue.SimpleQueue[HealthCheck | None]
 """The lines of one check; None after the last."""
 
@@ -40,28 +43,20 @@ def wait_for_answer(ask: Callable[[], T], ends_s: float, scope: DoctorScope) -> 
 
     Raises TransientError without an answer.
     """
-    answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    answer: Future[T] = Future()
 
-    def answer() -> None:
+    def keep_answer() -> None:
         try:
-            found = ask()
+            answer.set_result(ask())
         except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
-            answers.put(partial(_raise, error))
-        else:
-            answers.put(lambda: found)
+            answer.set_exception(error)
 
-    threading.Thread(target=answer, daemon=True).start()
-    try:
-        give = answers.get(timeout=max(0.0, ends_s - scope.monotonic()))
-    except queue.Empty:
-        raise TransientError(
-            f"no answer within {scope.deadline_s:.0f} s", hint="run: tpuctl doctor"
-        ) from None
-    return give()
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
+    # A pool would wait for its threads when the command ends.
+    threading.Thread(target=keep_answer, daemon=True).start()
+    wait([answer], timeout=max(0.0, ends_s - scope.monotonic()))
+    if not answer.done():
+        raise TransientError(f"no answer within {scope.deadline_s:.0f} s", hint=f"run: {ITSELF}")
+    return answer.result()
 
 
 def _start(check: DoctorCheck, scope: DoctorScope) -> _Lines:
@@ -97,7 +92,7 @@ def _lines_until(
             return
         if line is None:
             return
-        yield line
+        yield replace(line, fix=None) if line.fix == ITSELF else line
 
 
 def line_of_error(name: str, error: Exception) -> HealthCheck:

@@ -158,10 +158,10 @@ def test_a_dialer_that_nobody_knows_is_refused(offline, dialer):
     )
 
 
-def test_a_project_that_is_not_ours_is_refused_with_the_line_that_enables_it(cloud, offline):
+def test_a_project_that_is_not_ours_is_refused_with_the_line_that_lets_us_in(cloud, offline):
     result = offline(*local_like(cloud, project="somebody-elses"))
     assert result.code == 21
-    assert "gcloud services enable tpu.googleapis.com --project=somebody-elses" in result.err
+    assert "hint: run: gcloud projects add-iam-policy-binding somebody-elses " in result.err
 
 
 @pytest.mark.parametrize("option", ["--tpu-rest-endpoint", "--storage-endpoint"])

@@ -195,7 +195,7 @@ ROWS = [
         CREATE,
         PermissionDeniedError,
         "the project has no active billing account",
-        "gcloud billing projects describe demo",
+        "run: tpuctl doctor",
     ),
     (
         Status(7, "Permission 'tpu.nodes.create' denied on 'projects/demo/locations/us-west4-a'"),

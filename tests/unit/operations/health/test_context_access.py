@@ -10,10 +10,13 @@ from tpuctl.operations.health.scope import DoctorClients, DoctorScope
 
 LAB = Context("lab", "p", "us-west4-a", "b", credentials="/keys/robot.json")
 LOGIN = "gcloud auth application-default login"
+ROBOT = "serviceAccount:robot@p.iam.gserviceaccount.com"
+ENABLE = "gcloud services enable tpu.googleapis.com --project=p"
 MISSING = PermissionDeniedError(
-    "Permission 'tpu.nodes.list' denied on project", hint="run: ask for roles/tpu.viewer"
+    "Permission 'tpu.nodes.list' denied on project", hint="an owner runs: gcloud projects"
 )
-DISABLED = PermissionDeniedError("Cloud TPU API has not been used in project p", hint="enable it")
+DISABLED = PermissionDeniedError("the Cloud TPU API is not enabled", hint=f"run: {ENABLE}")
+UNPAID = PermissionDeniedError("no active billing account", hint="run: tpuctl doctor")
 
 
 class RobotTokens:
@@ -103,14 +106,25 @@ def test_a_token_that_does_not_come(tmp_path, error, expected):
     assert lines(tmp_path, tokens=RobotTokens(error))["credentials"] == expected
 
 
-def test_an_api_that_is_off_a_role_that_is_missing_and_a_bucket_that_is_closed(tmp_path):
-    found = lines(tmp_path, api=Api(DISABLED), bucket=Bucket(PermissionDeniedError("403")))
-    enable = "gcloud services enable tpu.googleapis.com --project=p"
-    assert found["project and Cloud TPU API"] == ("fail", str(DISABLED), enable, 21)
-    state, _, fix, code = found["bucket"]
-    assert (state, code) == ("fail", 21)
-    assert fix.startswith("gcloud storage buckets add-iam-policy-binding gs://b ")
-    found = lines(tmp_path, api=Api(MISSING))
-    assert found["permission to list nodes"] == (
-        "fail", str(MISSING), "ask for roles/tpu.viewer", 21,
-    )  # fmt: skip
+def test_an_api_that_is_off_names_its_command_in_both_lines(tmp_path):
+    found = lines(tmp_path, api=Api(DISABLED))
+    expected = ("fail", "the Cloud TPU API is not enabled", ENABLE, 21)
+    assert found["project and Cloud TPU API"] == expected
+    assert found["permission to list nodes"] == expected
+
+
+def test_a_role_that_is_missing_is_granted_to_the_account_of_the_credentials(tmp_path):
+    found = lines(tmp_path, api=Api(MISSING), bucket=Bucket(PermissionDeniedError("403")))
+    assert {name: line[2] for name, line in found.items() if line[0] == "fail"} == {
+        "project and Cloud TPU API": f"gcloud projects add-iam-policy-binding p --member={ROBOT}"
+        " --role=roles/tpu.viewer",
+        "permission to list nodes": f"gcloud projects add-iam-policy-binding p --member={ROBOT}"
+        " --role=roles/tpu.admin",
+        "bucket": f"gcloud storage buckets add-iam-policy-binding gs://b --member={ROBOT}"
+        " --role=roles/storage.objectUser",
+    }
+
+
+def test_the_doctor_is_no_fix_of_its_own_lines(tmp_path):
+    state, _, fix, code = lines(tmp_path, api=Api(UNPAID))["permission to list nodes"]
+    assert (state, fix, code) == ("fail", None, 21)

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tpuctl.config import APPLICATION_DEFAULT
-from tpuctl.errors import CredentialsError, PermissionDeniedError, TpuctlError, TransientError
+from tpuctl.errors import NotFoundError, PermissionDeniedError, TpuctlError, TransientError
 from tpuctl.models.health import HealthCheck, HealthState
+from tpuctl.operations.health.checks.cloud.caller import (
+    bucket_grant_command,
+    grant_command,
+    member_of,
+)
 from tpuctl.operations.health.scope import DoctorCheck, DoctorScope, command_of
 
 if TYPE_CHECKING:
@@ -21,11 +25,8 @@ CREDENTIALS = "credentials"
 PROJECT = "project and Cloud TPU API"
 LISTING = "permission to list nodes"
 BUCKET = "bucket"
-_ENABLE = "gcloud services enable tpu.googleapis.com"
 _TOKEN_S = 7.0
 """Within which a token is to come: a little less than the doctor waits for its checks."""
-_MISSING = re.compile(r"Permission '[\w.]+' denied")
-"""What IAM says, and nobody else: the API is enabled, and a role is lacking."""
 
 
 def ask_credentials(scope: DoctorScope) -> Iterator[HealthCheck]:
@@ -39,7 +40,7 @@ def ask_credentials(scope: DoctorScope) -> Iterator[HealthCheck]:
         account = f" of {tokens.account}" if tokens.account else ""
         return f"{_source_text(scope.context)}{account}"
 
-    yield _line_of(CREDENTIALS, attempt, "gcloud auth application-default login")
+    yield _line_of(CREDENTIALS, attempt)
 
 
 def ask_project(scope: DoctorScope) -> Iterator[HealthCheck]:
@@ -50,24 +51,19 @@ def ask_project(scope: DoctorScope) -> Iterator[HealthCheck]:
     def attempt() -> str:
         return f"{project}: {len(scope.clients.tpu().list_zones())} zones"
 
-    yield _line_of(PROJECT, attempt, f"{_ENABLE} --project={project}")
+    yield _line_of(PROJECT, attempt, grant_command(scope, "roles/tpu.viewer"))
 
 
 def ask_node_listing(scope: DoctorScope) -> Iterator[HealthCheck]:
     """Whether the account may list the nodes of the context's zone."""
-    project, zone = scope.context.project, scope.context.zone
+    zone = scope.context.zone
     scope.clients.tokens()  # without any, there is nothing to ask with
 
     def attempt() -> str:
         nodes, _ = scope.clients.tpu().list_nodes(zone)
         return f"{zone}: {len(nodes)} node{'s' * (len(nodes) != 1)}"
 
-    yield _line_of(
-        LISTING,
-        attempt,
-        f"gcloud projects add-iam-policy-binding {project} "
-        "--member=user:YOU@EXAMPLE.COM --role=roles/tpu.admin",
-    )
+    yield _line_of(LISTING, attempt, grant_command(scope, "roles/tpu.admin"))
 
 
 def ask_bucket(scope: DoctorScope) -> Iterator[HealthCheck]:
@@ -75,14 +71,19 @@ def ask_bucket(scope: DoctorScope) -> Iterator[HealthCheck]:
     context = scope.context
     scope.clients.tokens()  # without any, there is nothing to ask with
 
-    def attempt() -> str:
+    try:
         next(iter(scope.clients.store().list("tpuctl/")), None)
-        return f"gs://{context.bucket}"
-
-    found = _line_of(BUCKET, attempt, _bucket_command(context))
-    if isinstance(found.error, PermissionDeniedError):
-        found = _failure(BUCKET, found.error, _grant_command(context))
-    yield found
+    except NotFoundError as error:
+        yield HealthCheck(
+            BUCKET, HealthState.FAIL, str(error), _bucket_command(context), error=error
+        )
+    except PermissionDeniedError as error:
+        fix = bucket_grant_command(context.bucket, member_of(scope), "roles/storage.objectUser")
+        yield HealthCheck(BUCKET, HealthState.FAIL, str(error), fix, error=error)
+    except TpuctlError as error:
+        yield _failure(BUCKET, error)
+    else:
+        yield HealthCheck(BUCKET, HealthState.PASS, f"gs://{context.bucket}")
 
 
 def _bucket_command(context: Context) -> str:
@@ -93,35 +94,26 @@ def _bucket_command(context: Context) -> str:
     )
 
 
-def _grant_command(context: Context) -> str:
-    return (
-        f"gcloud storage buckets add-iam-policy-binding gs://{context.bucket} "
-        "--member=user:YOU@EXAMPLE.COM --role=roles/storage.objectUser"
-    )
-
-
 def _source_text(context: Context) -> str:
     if context.credentials == APPLICATION_DEFAULT:
         return "application-default credentials"
     return f"the key file {context.credentials}"
 
 
-def _line_of(name: str, attempt: Callable[[], str], fix: str) -> HealthCheck:
+def _line_of(name: str, attempt: Callable[[], str], grant: str | None = None) -> HealthCheck:
+    """The line of an attempt; `grant` mends a refusal whose hint is not a command."""
     try:
         return HealthCheck(name, HealthState.PASS, attempt())
+    except PermissionDeniedError as error:
+        return _failure(name, error, grant)
     except TpuctlError as error:
-        return _failure(name, error, fix)
+        return _failure(name, error)
 
 
-def _failure(name: str, error: TpuctlError, fix: str) -> HealthCheck:
-    """The line of a failure; its fix is the error's own hint where that is the better one."""
+def _failure(name: str, error: TpuctlError, fix: str | None = None) -> HealthCheck:
+    """The line of a failure; the command in the error's own hint goes before the other one."""
     state = HealthState.UNKNOWN if isinstance(error, TransientError) else HealthState.FAIL
-    is_worded = name != BUCKET and error.hint is not None and _MISSING.search(str(error))
-    own = command_of(error.hint)
-    is_other = name == PROJECT and own is not None and _ENABLE not in own  # billing, for one
-    is_explained = isinstance(error, CredentialsError | TransientError) or is_worded or is_other
-    command = own if is_explained else fix
-    return HealthCheck(name, state, str(error), command, error=error)
+    return HealthCheck(name, state, str(error), command_of(error.hint) or fix, error=error)
 
 
 CHECKS = (
