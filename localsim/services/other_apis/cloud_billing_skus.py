@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from localsim.rules.model.cloud_errors import CloudError, Code, invalid
-from localsim.services.other_apis.other_api_calls import CLOUD_BILLING, ApiCall, api_methods
+from localsim.services.other_apis.other_api_calls import BILLING, ApiCall, api_methods
 from tpuctl import catalog
 from tpuctl.catalog.records import Generation, ListPrice, SkuNaming
 
@@ -135,7 +135,7 @@ def _number(text: str, name: str) -> int:
 
 
 ROWS = api_methods(
-    CLOUD_BILLING,
+    BILLING,
     ("services.list", "GET /v1/services", "", _services),
     ("services.skus.list", "GET /v1/services/{service}/skus", "", _skus),
 )
