@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tpuctl.api.monitoring import MonitoringApi
 
 LimitsReader = Callable[[], list[QuotaLimit]]
-"""Raises TransientError, IntegrityError, and what tokens raise."""
+"""Raises what `tpu_limits` raises."""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.enable_retries", 0),  # one retry policy: api/tpu/retry.py

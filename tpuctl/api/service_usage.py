@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from tpuctl.api.project.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
-from tpuctl.errors import IntegrityError, TransientError
+from tpuctl.errors import IntegrityError
 from tpuctl.page_tokens import json_token, read_pages
 
 TPU = "tpu.googleapis.com"
@@ -41,28 +42,22 @@ class QuotaLimit:
 
 
 def tpu_limits(rest: RestApi, project: str) -> list[QuotaLimit]:
-    """Every limit of Cloud TPU's; raises TransientError, IntegrityError, and what tokens raise."""
+    """Every limit of Cloud TPU's; raises IntegrityError, what `ask` and what tokens raise."""
+    about = f"the quotas of project {project}"
 
     def fetch(token: str) -> Mapping[str, Any]:
         query = {"view": "FULL", "pageSize": PAGE_SIZE, **({"pageToken": token} if token else {})}
         path = f"/v1beta1/projects/{project}/services/{TPU}/consumerQuotaMetrics"
-        try:
-            reply = rest.request("GET", f"{path}?{urlencode(query)}")
-        except OSError as error:
-            raise TransientError(f"the quota cannot be read: {error}") from error
-        if reply.status != 200:
-            raise TransientError(f"the quota cannot be read: HTTP {reply.status}")
-        return reply.document
+        return ask(rest, "GET", f"{path}?{urlencode(query)}", about)
 
-    pages = read_pages(fetch, json_token, IntegrityError, f"the quotas of project {project}")
-    return [limit for page in pages for limit in _limits_of_page(page)]
-
-
-def _limits_of_page(page: Mapping[str, Any]) -> list[QuotaLimit]:
-    try:
-        return [limit for metric in page.get("metrics", []) for limit in _limits(metric)]
-    except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise TransientError(f"the answer about the quota is not understood: {error}") from error
+    with parse_answer(about):
+        pages = read_pages(fetch, json_token, IntegrityError, about)
+        return [
+            limit
+            for page in pages
+            for metric in page.get("metrics", [])
+            for limit in _limits(metric)
+        ]
 
 
 def _limits(metric: Mapping[str, Any]) -> Iterator[QuotaLimit]:

@@ -52,5 +52,7 @@ def test_the_fix_names_the_account_of_the_credentials(doctor):
 def test_what_may_not_be_asked_is_unknown_and_decides_nothing(doctor):
     lines = doctor("nobody")
     assert lines["project"]["state"] == lines["billing"]["state"] == "unknown"
+    assert lines["quota"]["state"] == "unknown"
+    assert lines["quota"]["evidence"].startswith("no permission to ask: the quotas of project")
     assert lines["billing"]["evidence"].startswith("no permission to ask: the billing of project")
     assert lines["permissions in the project"]["state"] == "fail"

@@ -28,7 +28,7 @@ class Service:
     reply: object
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def request(self, method: str, path: str) -> Reply:
+    def request(self, method: str, path: str, document: object = None) -> Reply:
         self.asked.append((method, path))
         if isinstance(self.reply, Exception):
             raise self.reply
@@ -57,10 +57,12 @@ def test_the_newest_version_is_read_unless_another_is_named(place, path):
 @pytest.mark.parametrize(
     ("service", "kind", "text"),
     [
-        (Service(Reply(403, {})), PermissionDeniedError, f"{PLACE} cannot be read: HTTP 403"),
-        (Service(Reply(404, {})), NotFoundError, f"{PLACE} cannot be read: HTTP 404"),
-        (Service(Reply(500, {})), TransientError, f"{PLACE} cannot be read: HTTP 500"),
-        (Service(ConnectionError("x")), TransientError, f"{PLACE} cannot be read: ConnectionError"),
+        (Service(Reply(403, {})), PermissionDeniedError, f"{PLACE}: HTTP 403"),
+        (Service(Reply(404, {})), NotFoundError, f"{PLACE}: HTTP 404"),
+        (Service(Reply(500, {})), TransientError, f"{PLACE}: HTTP 500"),
+        (Service(ConnectionError("x")), TransientError, f"{PLACE} cannot be asked for: x"),
+        (Service(Reply(200, {"payload": []})), TransientError,
+         f"the answer about {PLACE} is not understood: 'list' object has no attribute 'get'"),
         (answered(b"value", dataCrc32c="1"), IntegrityError,
          f"{PLACE}: the bytes received are not the bytes stored"),
         (answered(b"\xff"), IntegrityError, f"{PLACE} is not UTF-8 text"),

@@ -7,7 +7,7 @@ import pytest
 
 from tpuctl.api.service_usage import tpu_limits
 from tpuctl.api.tpu.rest import Reply
-from tpuctl.errors import TransientError
+from tpuctl.errors import PermissionDeniedError, TransientError
 from tpuctl.jobs import remaining_quota
 from tpuctl.jobs.policy.actions import RecordStockout
 from tpuctl.jobs.slices import zone_health
@@ -95,7 +95,7 @@ class Usage:
     def __init__(self, *pages: list[dict], status: int = 200) -> None:
         self.pages, self.status = pages, status
 
-    def request(self, method, path):
+    def request(self, method, path, document=None):
         assert path.startswith("/v1beta1/projects/p/services/tpu.googleapis.com/consumerQuota")
         page = int(path.partition("pageToken=")[2] or 0)
         more = {"nextPageToken": str(page + 1)} if page + 1 < len(self.pages) else {}
@@ -155,7 +155,7 @@ def test_a_quota_that_cannot_be_asked_holds_nobody_up(sky_log):
     def refuse(*_):
         return tpu_limits(Usage([], status=403), "p")
 
-    with pytest.raises(TransientError, match="HTTP 403"):
+    with pytest.raises(PermissionDeniedError, match="the quotas of project p: HTTP 403"):
         refuse()
     asking = backends(sky_log.store, quota=refuse)
     assert zone_health.read(asking, JOB, 1.0)[ZONE, KIND].has_quota is None
