@@ -65,8 +65,8 @@ def read(backends: Backends, record: JobRecord, now_s: float) -> zones.Health:
         found[key] = replace(found[key], has_addresses=is_enough, addresses=text)
     with suppress(TpuctlError):  # it is asked again before a request is made
         places = zones.places_of(record)
-        for key, limit in context_limits.limits_of_places(backends, record, places).items():
-            found[key] = replace(found[key], over_limit=limit.over_limit, usd_left=limit.usd_left)
+        for key, answer in context_limits.limits_of_places(backends, record, places).items():
+            found[key] = replace(found[key], over_limit=answer.excess, usd_left=answer.usd_left)
     return found
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tpuctl.errors import PreconditionError
@@ -110,20 +109,16 @@ class RecordWriter:
         return self.clocks.monotonic() - self.written_s >= PROGRESS_S and self._has_moved(record)
 
     async def save_progress(self) -> None:
-        """Write the record as it is here before its supervisor ends.
+        """Write what is new here before the supervisor ends. Raises LeaseLostError.
 
-        A wish of others to cancel stays, and nothing is written where there is no progress;
-        but who gets messages about the job shall know since when nobody looks after it.
+        A job that sends messages gets the time, too: the next supervisor says since when nobody
+        looked after it.
         """
         record = self.record
         if record.spec.notify and not record.is_settled:
             record = replace(record, left_s=self.clocks.now())
         if self._has_moved(record):
-            try:
-                await self._write(record)
-            except PreconditionError:  # a write of ours was under way, or others have changed it
-                with suppress(PreconditionError, LeaseLostError):
-                    await self._write(await self._merged(record))
+            await self.save(record)
 
     def _has_moved(self, record: JobRecord) -> bool:
         if self.written is None:
