@@ -88,8 +88,9 @@ def _attempt(record: JobRecord, number: int) -> Attempt | None:
 
 
 def _first_worker(attempt: Attempt | None) -> WorkerReport | None:
-    reports = attempt.workers if attempt else ()
-    return next((each for each in reports if each.worker_id == attempt.first_worker), None)  # type: ignore[union-attr]
+    if attempt is None:
+        return None
+    return next((each for each in attempt.workers if each.worker_id == attempt.first_worker), None)
 
 
 def _state(record: JobRecord, notification: Notification) -> str:

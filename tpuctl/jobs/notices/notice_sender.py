@@ -19,7 +19,7 @@ from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
 from tpuctl.jobs.notices.messages import NoticeMessage, message_of
 from tpuctl.jobs.notices.shapes import REQUESTS
 from tpuctl.jobs.record.status_text import with_event
-from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, SecretCache, redact
+from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, SecretCache, redact, submitting_host
 from tpuctl.models.job import EventKind, JobRecord
 from tpuctl.models.notify.notification import Notification, Sending, SendState
 from tpuctl.models.notify.notify_spec import NotifyTarget, TargetKind
@@ -72,8 +72,7 @@ class NoticeSender:
 
     def noted(self, record: JobRecord, now_s: float) -> JobRecord:
         """The record with what became of its messages since."""
-        notes = dict(self.results)
-        for (notification_id, number), sending in notes.items():
+        for (notification_id, number), sending in self.results.items():
             record = _with_sending(record, notification_id, sending)
             if sending.state == SendState.GIVEN_UP:
                 label = record.target_label(number)
@@ -176,7 +175,7 @@ class NoticeSender:
 
     async def _run(self, record: JobRecord, target: NotifyTarget, message: NoticeMessage) -> None:
         if not await asyncio.to_thread(self.may_run, record, target.command):
-            host = record.owner.rpartition("@")[2]
+            host = submitting_host(record)
             raise NotDeliveredError(
                 f"a command runs on {host} alone, where the job was submitted", is_final=True
             )
@@ -189,7 +188,7 @@ class NoticeSender:
             return target.where
         if reference.startswith(SECRET_MANAGER):
             return self.read_secret(reference)
-        return self.vault.place_value(record, reference)
+        return self.vault.value_at(record, reference)
 
 
 def _post(target: NotifyTarget, secret: str, message: NoticeMessage) -> Awaitable[None]:

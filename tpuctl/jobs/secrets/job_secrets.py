@@ -86,31 +86,33 @@ class SecretCache:
         """Every value that somebody handed over for the job."""
         return list(self.received.get(values_id(record), {}).values())
 
-    def place_value(self, record: JobRecord, reference: str) -> str:
-        """The value that is at a reference of the job's `notify`, which is its name as well.
+    def value_at(self, record: JobRecord, reference: str) -> str:
+        """The value at a reference of the job's `notify`: its submitter hands it over by that name.
 
         Raises PreconditionError where it is not known.
         """
-        if record.host_id not in ("", self.host_id):
-            host = record.owner.rpartition("@")[2]
+        if self._is_submitted_elsewhere(record):
             raise PreconditionError(
-                f"{reference} is known on {host} alone, where the job was submitted"
+                f"{reference} is known on {submitting_host(record)} alone, where the job was "
+                "submitted"
             )
         return self._known(record, reference, reference)
 
     def is_on_other_host(self, record: JobRecord) -> bool:
         """Whether the job needs values that only the submitting machine has."""
         is_bound = bool(references_to(record.spec.secrets, ENVIRONMENT, FILE))
-        return is_bound and record.host_id not in ("", self.host_id)
+        return is_bound and self._is_submitted_elsewhere(record)
+
+    def _is_submitted_elsewhere(self, record: JobRecord) -> bool:
+        return record.host_id not in ("", self.host_id)
 
     def values(self, record: JobRecord) -> dict[str, str]:
         """The values for the agents of a job. Raises PreconditionError while one is missing."""
         wanted = references_to(record.spec.secrets, ENVIRONMENT, FILE)
         if self.is_on_other_host(record):
-            host = record.owner.rpartition("@")[2]
             raise PreconditionError(
-                f"the value of {', '.join(wanted)} is known on {host} alone, where the job was "
-                "submitted; run there: tpuctl supervisor run"
+                f"the value of {', '.join(wanted)} is known on {submitting_host(record)} alone, "
+                "where the job was submitted; run there: tpuctl supervisor run"
             )
         return {name: self._known(record, name, wanted[name]) for name in wanted}
 
@@ -143,6 +145,11 @@ class SecretCache:
 def values_id(record: JobRecord) -> str:
     """The name under which a job's values are kept: that of its service for a replica."""
     return f"{SERVICE}{record.replica.service}" if record.replica else record.job_id
+
+
+def submitting_host(record: JobRecord) -> str:
+    """The name of the machine where the job was submitted."""
+    return record.owner.rpartition("@")[2]
 
 
 def _value(name: str, where: str, environ: Mapping[str, str]) -> str:

@@ -141,6 +141,9 @@ class _Rehearsal:
     carry_out: CarryOut = carry_out_run
     began_s: float = field(default_factory=time.monotonic)
     references: list[RunEnded] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """The names of the moments that were left out for lack of time."""
     longest_s: float = 0.0
     """The longest disturbed run that was seen, or what one is expected to take."""
 
@@ -153,26 +156,22 @@ class _Rehearsal:
         limits = Limits(available_bytes(), self.request.budget_s, len(planned), pool.side_by_side)
         verdict = self._judge_reference(facts, limits)
         yield ReferenceJudged(verdict)
-        verdicts: list[Verdict] = []
-        skipped: list[str] = []
         if verdict.judgement != Judgement.FAIL:
             chosen = choose_moments(planned, self.request.only)
             moments = repeat_moments(chosen, self.request.repeat)
             yield MomentsPlanned(tuple(moments), min(pool.side_by_side, len(moments)))
             if not self.request.plans_only:
-                yield from self._run_moments(pool, facts, moments, verdicts, skipped)
-        yield RehearsalEnded(self._report(verdict, verdicts, skipped))
+                yield from self._run_moments(pool, facts, moments)
+        yield RehearsalEnded(self._report(verdict))
 
-    def _report(
-        self, reference: ReferenceVerdict, verdicts: list[Verdict], skipped: list[str]
-    ) -> RehearsalReport:
+    def _report(self, reference: ReferenceVerdict) -> RehearsalReport:
         return RehearsalReport(
             job=self.spec.name,
             file=str(self.request.file),
             seed=self.request.seed,
             reference=reference,
-            verdicts=tuple(verdicts),
-            skipped=tuple(skipped),
+            verdicts=tuple(self.verdicts),
+            skipped=tuple(self.skipped),
             wall_s=time.monotonic() - self.began_s,
         )
 
@@ -206,27 +205,23 @@ class _Rehearsal:
         return kept
 
     def _run_moments(
-        self,
-        pool: RunPool,
-        facts: ReferenceFacts,
-        moments: Sequence[Moment],
-        verdicts: list[Verdict],
-        skipped: list[str],
+        self, pool: RunPool, facts: ReferenceFacts, moments: Sequence[Moment]
     ) -> Iterator[RehearsalEvent]:
-        """Run every moment; `verdicts` and `skipped` are filled, in the order of `moments`."""
+        """Run every moment; what is found is kept in the order of `moments`."""
         by_name = {moment.name: moment for moment in moments}
         for news in pool.run_all([self._disturbed(each) for each in longest_first(moments)]):
             if isinstance(news, (RunStarted, RunProgressed)):
                 yield news
             elif isinstance(news, RunSkipped):
-                skipped.append(news.plan.name)
+                self.skipped.append(news.plan.name)
             else:
                 self.longest_s = max(self.longest_s, _wall_s(news))
-                verdicts.append(self._judge_moment(by_name[news.plan.name], news, facts))
-                yield MomentJudged(verdicts[-1])
+                verdict = self._judge_moment(by_name[news.plan.name], news, facts)
+                self.verdicts.append(verdict)
+                yield MomentJudged(verdict)
         order = list(by_name)
-        verdicts.sort(key=lambda verdict: order.index(verdict.moment.name))
-        skipped.sort(key=order.index)
+        self.verdicts.sort(key=lambda verdict: order.index(verdict.moment.name))
+        self.skipped.sort(key=order.index)
 
     def _judge_moment(self, moment: Moment, ended: RunEnded, facts: ReferenceFacts) -> Verdict:
         home, evidence = ended.plan.home, ended.evidence or _unbegun(str(ended.error))

@@ -92,9 +92,8 @@ def is_kept(path: Path) -> bool:
 
 def delete_run(path: Path) -> None:
     """Delete the state of a run whose processes have ended. Raises LockedError when one has not."""
-    with suppress(
-        OSError, RefusedError
-    ):  # refused: its simulator was killed before it wrote a mark
+    # It is refused where the simulator was killed before it wrote its mark.
+    with suppress(OSError, RefusedError):
         local_cloud.remove(path, DEFAULT_CONTEXT)
     shutil.rmtree(path, ignore_errors=True)
 
