@@ -1,4 +1,6 @@
-"""Numbers as text for people: `584 B`, `1.2 KiB`, `1 file`, `3 files`."""
+"""Numbers as text for people: `584 B`, `1.2 KiB`, `1 file`, `3 files`, `a, b and 3 more`."""
+
+from collections.abc import Sequence
 
 
 def size_text(size_bytes: float) -> str:
@@ -13,3 +15,9 @@ def size_text(size_bytes: float) -> str:
 def count_text(count: int, noun: str) -> str:
     """A number of things with their name, which takes an `s` where it is not one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """The first names, `most` at most, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl import catalog
+from tpuctl.byte_size import count_text, names_text
 from tpuctl.cli.shell.options import Shared, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
@@ -243,7 +244,7 @@ def _observations_text(page: CapacityPage, days: float) -> str:
     """`12 observations of v5litepod-16 in the last 7 days`."""
     if page.observations is None:
         return "what was refused and granted lately is not known"
-    count = f"{page.observations} observation{'s' * (page.observations != 1)}"
+    count = count_text(page.observations, "observation")
     return f"{count} of {page.accelerator_type} in the last {days:g} days"
 
 
@@ -252,14 +253,13 @@ def _quota_lines(page: CapacityPage) -> Iterator[str]:
     for zone in page.zones:
         for offer in zone.offers:
             if offer.chance == Chance.NO_QUOTA and offer.quota and offer.holders:
-                named = ", ".join(
+                held = [
                     f"{each.noun} {each.name} ({each.amount}, {each.state})"
-                    for each in offer.holders[:MOST_HOLDERS]
-                )
-                rest = len(offer.holders) - MOST_HOLDERS
-                more = f" and {rest} more" if rest > 0 else ""
+                    for each in offer.holders
+                ]
+                by = names_text(held, MOST_HOLDERS)
                 what = f"{zone.zone} {offer.provisioning}"
-                yield f"{what}: {offer.quota.description(1)}, held by {named}{more}"
+                yield f"{what}: {offer.quota.description(1)}, held by {by}"
 
 
 def _listing(question: CapacityQuestion) -> Listing[ZoneCapacity]:

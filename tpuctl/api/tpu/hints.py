@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpuctl import catalog
+from tpuctl.byte_size import names_text
 from tpuctl.models.node import LOST_STATES, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResourceState
 
@@ -65,8 +66,7 @@ def other_zones_hint(about: CallSubject) -> str | None:
         return about.hint
     others = [zone for zone in offered if zone != about.zone]
     near = sorted(others, key=lambda zone: zone.split("-")[0] != about.zone.split("-")[0])
-    more = f" and {len(near) - MOST_ZONES} more" if len(near) > MOST_ZONES else ""
-    zones = f"{about.accelerator_type} is also in {', '.join(near[:MOST_ZONES])}{more}"
+    zones = f"{about.accelerator_type} is also in {names_text(near, MOST_ZONES)}"
     wait = f"tpuctl qr create {about.name} -t {about.accelerator_type}{about.tier}{about.in_zone}"
     if about.noun == QR:
         return f"{zones}: repeat it with another --zone" if near else about.hint

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tpuctl.byte_size import names_text
 from tpuctl.jobs.record.status_text import format_duration
 from tpuctl.jobs.workers.sample_tail import AgentSample
 
@@ -35,8 +36,7 @@ class IdleWatch:
                 idle_s[worker_id] = sample.time_s - self.free_s[worker_id]
         if not idle_s:
             return ""
-        names = ", ".join(map(str, sorted(idle_s)[:MOST_NAMED]))
-        more = f" and {len(idle_s) - MOST_NAMED} more" if len(idle_s) > MOST_NAMED else ""
+        names = names_text([str(worker_id) for worker_id in sorted(idle_s)], MOST_NAMED)
         word = "worker" if len(idle_s) == 1 else "workers"
         held = format_duration(min(idle_s.values()))
-        return f"no process has held those of {word} {names}{more} for {held}"
+        return f"no process has held those of {word} {names} for {held}"

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuctl.api.connect import quota_limits_reader
+from tpuctl.byte_size import names_text
 from tpuctl.errors import DeadlineError, TpuctlError, TransientError
 from tpuctl.jobs import client
 from tpuctl.jobs.policy.capacity_events import capacity_events
@@ -146,8 +147,7 @@ def silent_zones(answers: Answers) -> list[str]:
 def troubles_of(answers: Answers) -> Iterator[str]:
     """What could not be learnt, a line for each topic, and one for all silent zones."""
     if silent := silent_zones(answers):
-        more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
-        yield f"{', '.join(silent[:MOST_NAMED])}{more} did not answer"
+        yield f"{names_text(silent, MOST_NAMED)} did not answer"
     seen: set[str] = set()
     for (topic, zone), answer in answers.items():
         is_silence = bool(zone) and isinstance(answer, SILENCE)

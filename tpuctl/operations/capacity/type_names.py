@@ -1,6 +1,7 @@
 """The accelerator type that somebody means, by its own name or by that of its generation."""
 
 from tpuctl import catalog
+from tpuctl.byte_size import names_text
 from tpuctl.catalog.records import Generation
 from tpuctl.errors import NotFoundError, UsageError
 from tpuctl.operations.slices.specs import unknown_name_error
@@ -44,9 +45,8 @@ def _require_zones(generation: Generation, name: str) -> None:
 
 def _sizes_error(generation: Generation) -> UsageError:
     types = sorted(generation.types, key=lambda kind: kind.chips)
-    named = ", ".join(kind.name for kind in types[:MOST_SHOWN])
-    more = f" and {len(types) - MOST_SHOWN} more" if len(types) > MOST_SHOWN else ""
+    named = names_text([kind.name for kind in types], MOST_SHOWN)
     return UsageError(
         f"{generation.name} is a generation: say which size",
-        hint=f"one of {named}{more}; run: tpuctl catalog types --generation {generation.name}",
+        hint=f"one of {named}; run: tpuctl catalog types --generation {generation.name}",
     )

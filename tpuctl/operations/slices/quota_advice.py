@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuctl.api.tpu.explain import QuotaError
 from tpuctl.api.tpu.hints import NODE, QR
 from tpuctl.api.tpu.network_errors import AddressLimitError, wanted_addresses
+from tpuctl.byte_size import names_text
 from tpuctl.errors import CapacityError, TpuctlError
 from tpuctl.models.quota_holders import (
     QuotaDemand,
@@ -111,12 +112,8 @@ def _completed_error(
     unit = unit_of(wanted.accelerator_type)
     usage = sum(holder.amount for holder in holding)
     of_limit = f" of {limit.group(1)}" if limit else ""
-    named = ", ".join(
-        f"{holder.noun} {holder.name!r} ({holder.amount}, {holder.state})"
-        for holder in holding[:MOST_NAMED]
-    )
-    more = f" and {len(holding) - MOST_NAMED} more" if len(holding) > MOST_NAMED else ""
+    held = [f"{each.noun} {each.name!r} ({each.amount}, {each.state})" for each in holding]
     return QuotaError(
-        f"{error} ({usage}{of_limit} {unit} in use: {named}{more})",
+        f"{error} ({usage}{of_limit} {unit} in use: {names_text(held, MOST_NAMED)})",
         hint=f"free some: {holding[0].delete_command}",
     )
