@@ -13,7 +13,12 @@ from dataclasses import replace
 
 from tpuctl.models.capacity.capacity_event import CapacityEvent, RefusalCause
 from tpuctl.models.node import Provisioning
-from tpuctl.operations.capacity.zone_capacity import Chance, ZoneCapacity, ZoneOffer
+from tpuctl.operations.capacity.zone_capacity import (
+    CapacityHistory,
+    Chance,
+    ZoneCapacity,
+    ZoneOffer,
+)
 
 RECENT_REFUSAL_S = 6 * 3600.0
 """For so long a refusal counts against a zone that has granted nothing since."""
@@ -38,9 +43,9 @@ def chance_of(offer: ZoneOffer, zone: ZoneCapacity, now_s: float, *, is_silent: 
 
     `is_silent`: the zone was asked for its types and did not answer.
     """
-    history = offer.history
-    refusal, grant = history.last_refusal, history.last_grant
-    if zone.has_type is False or _is_newer(refusal, grant, RefusalCause.PERMISSION):
+    refusal = _standing_refusal(offer.history)
+    is_forbidden = refusal is not None and refusal.cause == RefusalCause.PERMISSION
+    if zone.has_type is False or is_forbidden:
         return Chance.CLOSED
     if is_silent:
         return Chance.SILENT
@@ -48,28 +53,23 @@ def chance_of(offer: ZoneOffer, zone: ZoneCapacity, now_s: float, *, is_silent: 
         return Chance.RESERVED if zone.roomy_reservation else Chance.NO_QUOTA
     if offer.quota is not None and not offer.quota.is_enough_for(1):
         return Chance.NO_QUOTA
-    if history.waiting or _speaks_against(refusal, grant, offer, now_s):
+    if offer.history.waiting or _speaks_against(refusal, offer, now_s):
         return Chance.REFUSED
-    return Chance.GRANTED if grant is not None else Chance.OPEN
+    return Chance.OPEN if offer.history.last_grant is None else Chance.GRANTED
 
 
-def _speaks_against(
-    refusal: CapacityEvent | None, grant: CapacityEvent | None, offer: ZoneOffer, now_s: float
-) -> bool:
-    """Whether the last refusal still counts; one for quota does not where quota is left now."""
+def _standing_refusal(history: CapacityHistory) -> CapacityEvent | None:
+    """The last refusal; None where there is none, or something was granted since."""
+    refusal, grant = history.last_refusal, history.last_grant
+    is_over = refusal is not None and grant is not None and grant.time_s >= refusal.time_s
+    return None if is_over else refusal
+
+
+def _speaks_against(refusal: CapacityEvent | None, offer: ZoneOffer, now_s: float) -> bool:
+    """Whether a refusal still counts; one for quota does not where quota is left now."""
     if refusal is None or now_s - refusal.time_s > RECENT_REFUSAL_S:
         return False
-    has_quota_again = refusal.cause == RefusalCause.QUOTA and offer.quota is not None
-    return not has_quota_again and (grant is None or grant.time_s < refusal.time_s)
-
-
-def _is_newer(
-    refusal: CapacityEvent | None, grant: CapacityEvent | None, cause: RefusalCause
-) -> bool:
-    """Whether the last refusal has that cause and nothing was granted since."""
-    if refusal is None or refusal.cause != cause:
-        return False
-    return grant is None or grant.time_s < refusal.time_s
+    return refusal.cause != RefusalCause.QUOTA or offer.quota is None
 
 
 def _rank(zone: ZoneCapacity, offer: ZoneOffer) -> tuple[float, ...]:
