@@ -13,9 +13,6 @@ from tpuctl.models.notify.notify_spec import NotifyTarget
 from tpuctl.models.search import Candidate, Place, Search
 from tpuctl.models.slice_options import SliceOptions
 
-LABEL = "tpuctl-job"
-"""The label of a job's own slices: its id."""
-
 
 class JobState(StrEnum):
     """The state of a job, as `job list` shows it."""

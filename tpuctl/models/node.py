@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+JOB_LABEL = "tpuctl-job"
+"""The label of a job's own slices: its id."""
+
 
 class NodeState(StrEnum):
     """The node states the API has; one it may add later is kept as the string it came as."""

@@ -25,8 +25,8 @@ from tpuctl.jobs.policy.observation import ABSENT, WITHDRAWN, JobObservation, Sl
 from tpuctl.jobs.record import decoding
 from tpuctl.jobs.slices import switch_setup
 from tpuctl.jobs.workers import protocol
-from tpuctl.models.job import LABEL, Attempt, AttemptState, JobRecord, WorkerReport
-from tpuctl.models.node import FAILED_HEALTH, LOST_STATES, Node, NodeSpec, NodeState
+from tpuctl.models.job import Attempt, AttemptState, JobRecord, WorkerReport
+from tpuctl.models.node import FAILED_HEALTH, JOB_LABEL, LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.operation import Status
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceSpec, QueuedResourceState
 from tpuctl.store import Store
@@ -243,7 +243,7 @@ def _spec(backends: Backends, record: JobRecord, attempt: Attempt) -> QueuedReso
         provisioning=wanted.provisioning,
         **{
             **wanted.options.node_fields,
-            "labels": {**wanted.options.labels, LABEL: record.job_id},
+            "labels": {**wanted.options.labels, JOB_LABEL: record.job_id},
             "metadata": switch_setup.slice_metadata(backends, record, attempt),
         },
     )
@@ -293,7 +293,7 @@ def _refusal_unless_ours(
     """An earlier try of ours whose reply was lost is as good as a new one; nothing else is."""
     name = attempt.queued_resource or attempt.node
     try:
-        if tpu.get_queued_resource(attempt.zone, name).labels.get(LABEL) == record.job_id:
+        if tpu.get_queued_resource(attempt.zone, name).labels.get(JOB_LABEL) == record.job_id:
             return None
     except NotFoundError:
         pass  # then it is the name of the node that is taken

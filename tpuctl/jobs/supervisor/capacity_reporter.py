@@ -10,12 +10,10 @@ from tpuctl.jobs.leases.lease import LeaseLostError
 from tpuctl.jobs.policy.capacity_events import capacity_events
 from tpuctl.jobs.policy.observation import SliceRefusal
 from tpuctl.ledger import refusals
+from tpuctl.ledger.brief_write import LONGEST_S
 from tpuctl.models.capacity.capacity_event import CapacityEvent, RefusalCause
 from tpuctl.models.job import JobRecord
 from tpuctl.store import Store
-
-WRITE_S = 2.0
-"""A bucket that takes longer is not waited for."""
 
 
 @dataclass(slots=True)
@@ -54,7 +52,7 @@ class CapacityReporter:
             task = asyncio.create_task(asyncio.to_thread(self._write, new))
             self.writing.add(task)
             task.add_done_callback(self.writing.discard)
-            await asyncio.wait({task}, timeout=WRITE_S)
+            await asyncio.wait({task}, timeout=LONGEST_S)
 
     def _write(self, events: list[CapacityEvent]) -> None:
         with suppress(TpuctlError, LeaseLostError, OSError):

@@ -22,9 +22,9 @@ from tpuctl.jobs import client
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.record import record_store
 from tpuctl.jobs.submit.job_submission import default_owner
-from tpuctl.models.job import LABEL, JobRecord
+from tpuctl.models.job import JobRecord
 from tpuctl.models.limits import slice_lifetime
-from tpuctl.models.node import LOST_STATES, Node, NodeState
+from tpuctl.models.node import JOB_LABEL, LOST_STATES, Node, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost, quota_advice, wait
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -246,7 +246,7 @@ def _holding(noun: str, item: Node | QueuedResource, nodes: Sequence[Node]) -> H
         state=item.state,
         provisioning=item.provisioning,
         created_s=item.created_s,
-        job_id=item.labels.get(LABEL),
+        job_id=item.labels.get(JOB_LABEL),
         nodes=tuple(nodes),
     )
 
@@ -415,7 +415,7 @@ def reread_holding(api: TpuApi, holding: Holding) -> Holding | None:
 def change_text(before: Holding, now: Holding) -> str | None:
     """Why a holding is not the one seen before; None if it is, even with fewer nodes."""
     if now.job_id != before.job_id:
-        return f"its label {LABEL} is another one"
+        return f"its label {JOB_LABEL} is another one"
     if now.created_s != before.created_s:
         return "it was created again"
     added = now.node_ids - before.node_ids

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.errors import TpuctlError
+from tpuctl.ledger.brief_write import write_briefly
 from tpuctl.ledger.cloud_clock import known_offset_s
 from tpuctl.ledger.slice_facts import (
     Sighting,
@@ -25,9 +23,6 @@ from tpuctl.store import Store
 
 if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
-
-LONGEST_S = 2.0
-"""A command ends after so long, noted or not."""
 
 
 def note_changes(
@@ -92,11 +87,8 @@ def _note_briefly(
     """Note the facts of a moment by the clock of the cloud, as far as that is known here."""
 
     def note() -> None:
-        with suppress(TpuctlError):
-            store = open_store()
-            cloud_s = now_s + known_offset_s(store, home)
-            note_facts(store, home, facts(cloud_s), cloud_s)
+        store = open_store()
+        cloud_s = now_s + known_offset_s(store, home)
+        note_facts(store, home, facts(cloud_s), cloud_s)
 
-    thread = threading.Thread(target=note, daemon=True)
-    thread.start()
-    thread.join(LONGEST_S)
+    write_briefly(note)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from tpuctl.errors import UsageError
 from tpuctl.ledger.dated_lines import day_of
-from tpuctl.models.job import LABEL as JOB_LABEL
 from tpuctl.models.job import JobRecord
 from tpuctl.models.money.cost_pieces import (
     CostPiece,
@@ -20,6 +19,7 @@ from tpuctl.models.money.cost_pieces import (
 )
 from tpuctl.models.money.price_book import SECONDS_AN_HOUR, PriceBook
 from tpuctl.models.money.slice_life import SliceLife
+from tpuctl.models.node import JOB_LABEL
 from tpuctl.operations.cost.cost_history import CostHistory
 from tpuctl.operations.cost.forecast import seconds_left
 from tpuctl.operations.cost.job_losses import JobTimes

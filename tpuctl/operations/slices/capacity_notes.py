@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuctl.api.tpu.explain import refusal_cause
 from tpuctl.errors import PreemptedError, TpuctlError
+from tpuctl.ledger.brief_write import write_briefly
 from tpuctl.models.capacity.capacity_event import (
     CapacityEvent,
     CapacityEventKind,
@@ -17,16 +17,12 @@ from tpuctl.models.capacity.capacity_event import (
     node_key,
     request_key,
 )
-from tpuctl.models.node import Node, NodeSpec
+from tpuctl.models.node import JOB_LABEL, Node, NodeSpec
 from tpuctl.models.queued_resource import QueuedResource, QueuedResourceState
 
 if TYPE_CHECKING:
     from tpuctl.store import Store
 
-WRITE_S = 2.0
-"""A bucket that takes longer is not waited for."""
-JOB_LABEL = "tpuctl-job"
-"""The label of what a job has requested: its name is never used again."""
 SERVICE = "SERVICE"
 
 NoteEvent = Callable[[CapacityEvent], None]
@@ -35,19 +31,16 @@ NoteEvent = Callable[[CapacityEvent], None]
 def write_in_time(
     events: Iterable[CapacityEvent], home: Path, open_store: Callable[[], Store]
 ) -> None:
-    """Write events to the ledger of the bucket; after two seconds nobody waits any more."""
+    """Write events to the ledger of the bucket, if that does not take long."""
     noted = list(events)
 
     def write() -> None:
         from tpuctl.ledger.observer import observer_id
         from tpuctl.ledger.refusals import note_events
 
-        with suppress(TpuctlError, OSError, RuntimeError, ValueError):
-            note_events(open_store(), observer_id(home), noted)
+        note_events(open_store(), observer_id(home), noted)
 
-    writing = threading.Thread(target=write, daemon=True)
-    writing.start()
-    writing.join(WRITE_S)
+    write_briefly(write)
 
 
 @contextmanager
@@ -145,7 +138,8 @@ def _event(
     cause: RefusalCause | None = None,
     after_s: float | None = None,
 ) -> CapacityEvent:
-    created_s = None if JOB_LABEL in request.labels else request.created_s
+    is_of_job = JOB_LABEL in request.labels  # then its name is never used again
+    created_s = None if is_of_job else request.created_s
     return CapacityEvent(
         request_key(request.zone, request.name, created_s),
         kind,

@@ -11,7 +11,7 @@ from tpuctl.errors import RefusedError, TpuctlError
 from tpuctl.jobs.interfaces import LimitAnswer, LimitCheck, WantedSlices
 from tpuctl.jobs.policy import budget
 from tpuctl.jobs.record import record_store
-from tpuctl.models.job import LABEL, JobSpec
+from tpuctl.models.job import JobSpec
 from tpuctl.models.limits.slice_lifetime import duration_of, lifetime_of
 from tpuctl.models.limits.spending_limit import (
     ContextSpending,
@@ -22,7 +22,7 @@ from tpuctl.models.limits.spending_limit import (
     raised_limit,
     usd_left,
 )
-from tpuctl.models.node import LOST_STATES, Node, NodeSpec, NodeState
+from tpuctl.models.node import JOB_LABEL, LOST_STATES, Node, NodeSpec, NodeState
 from tpuctl.models.queued_resource import ENDED_STATES, QueuedResource, QueuedResourceState
 from tpuctl.operations.slices import cost
 from tpuctl.operations.slices.flex_start import with_flex_start
@@ -191,7 +191,7 @@ def _of_nodes(nodes: Iterable[Node]) -> Iterator[Commitment]:
         if node.state not in UNCOUNTED_NODES:
             usd = cost.usd_per_hour(node.accelerator_type, node.zone, node.provisioning)
             end_s = lifetime_of(node.labels, node.created_s).expires_s
-            yield usd, 1, end_s, node.labels.get(LABEL, "")
+            yield usd, 1, end_s, node.labels.get(JOB_LABEL, "")
 
 
 def _of_requests(
@@ -206,7 +206,7 @@ def _of_requests(
             usd = cost.usd_per_hour(request.accelerator_type, request.zone, request.provisioning)
             ttl_s = duration_of(request.labels)
             end_s = None if ttl_s is None else now_s + ttl_s
-            yield usd, missing, end_s, request.labels.get(LABEL, "")
+            yield usd, missing, end_s, request.labels.get(JOB_LABEL, "")
 
 
 def _remaining_budgets(
@@ -214,7 +214,7 @@ def _remaining_budgets(
 ) -> dict[str, float]:
     """What the slices of each running job with a budget may cost from now on."""
     found: dict[str, float] = {}
-    for job_id in sorted({node.labels.get(LABEL, "") for node in nodes} - {""}):
+    for job_id in sorted({node.labels.get(JOB_LABEL, "") for node in nodes} - {""}):
         with suppress(TpuctlError):  # then it is as a job without a budget
             usd = budget.remaining_usd(record_store.load(store(), job_id).record, now_s)
             if usd is not None:
