@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,7 @@ from tpuctl.jobs.interfaces import (
 )
 from tpuctl.jobs.remaining_quota import QuotaLeft, QuotaReader, quota_by_zone
 from tpuctl.models.inference.service_record import ReplicaAddress
-from tpuctl.models.node import Node, Provisioning, Worker
-from tpuctl.models.operation import Operation
+from tpuctl.models.node import Node, Worker
 from tpuctl.store import Store
 
 if TYPE_CHECKING:
@@ -56,29 +54,9 @@ def build_backends(
         addresses=address_quota_reader(context),
         read_secret=secret_reader(context),
         open_store=open_store,
-        look=partial(_look, tpu),
         nodes=tpu,
         check_limit=check_limit,
     )
-
-
-def _look(tpu: TpuApi) -> tuple[list[Node], list[str], list[Operation]]:
-    """All nodes of the project, the zones that did not answer, and the operations."""
-    nodes, unreachable = tpu.read_nodes()
-    owned = [node for node in nodes if node.queued_resource]
-    on_demand = [node for node in owned if node.provisioning == Provisioning.ON_DEMAND]
-    flex_starts = tpu.flex_starts() if on_demand else frozenset()
-
-    def known(node: Node) -> Node:
-        """The node with the provisioning that only JSON tells."""
-        if node not in on_demand:
-            return node
-        if flex_starts is None:
-            return replace(node, provisioning=Provisioning.UNKNOWN)
-        is_one = (node.zone, node.queued_resource) in flex_starts
-        return replace(node, provisioning=Provisioning.FLEX_START) if is_one else node
-
-    return [known(node) for node in nodes], unreachable, tpu.list_operations()
 
 
 def _connections(tpu: TpuApi, access: Access) -> "Callable[[], WorkerConnections]":

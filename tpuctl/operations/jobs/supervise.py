@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from tpuctl.errors import LockedError, UsageError
 from tpuctl.jobs import client
+from tpuctl.jobs.interfaces import Backends
 from tpuctl.jobs.leases.supervisor_scope import IDLE_EXIT_S, SupervisorScope
 from tpuctl.jobs.local import open_jobs
 from tpuctl.jobs.secrets import job_secrets
@@ -15,8 +18,11 @@ from tpuctl.jobs.workers.sample_tail import AgentSample
 from tpuctl.metrics.chip_state import ChipState, chip_use
 from tpuctl.metrics.samples import Sample
 from tpuctl.models.job import JobRecord
+from tpuctl.models.node import Node
+from tpuctl.models.operation import Operation
 from tpuctl.operations.jobs import supervision
 from tpuctl.operations.jobs.events import JobNotice, JobRuntime, Noted
+from tpuctl.operations.slices.flex_start import with_flex_start
 
 Say = Callable[[str], None]
 
@@ -57,7 +63,19 @@ def supervise_owners(
         _watch_chips(pool)
         on_pool(pool)
 
-    return supervisor.run(runtime.outside, scope, home=runtime.home, say=say, on_pool=prepare)
+    return supervisor.run(_backends(runtime), scope, home=runtime.home, say=say, on_pool=prepare)
+
+
+def _backends(runtime: JobRuntime) -> Backends:
+    """The clients of jobs, and what looks at the slices of the whole project."""
+    return replace(runtime.outside, look=partial(_look, runtime))
+
+
+def _look(runtime: JobRuntime) -> tuple[list[Node], list[str], list[Operation]]:
+    """All nodes of the project, the zones that did not answer, and the operations."""
+    tpu = runtime.tpu
+    nodes, unreachable = tpu.read_nodes()
+    return with_flex_start(tpu, nodes), unreachable, tpu.list_operations()
 
 
 def _watch_chips(pool: JobPool) -> None:
@@ -81,7 +99,7 @@ def supervise_here(
     scope = SupervisorScope((job.owner,), only=job.job_id)
     secrets = job_secrets.SecretCache(job.host_id, runtime.environ)
     supervising = supervisor.run(
-        runtime.outside, scope, home=runtime.home, say=say, vault=secrets, on_pool=_watch_chips
+        _backends(runtime), scope, home=runtime.home, say=say, vault=secrets, on_pool=_watch_chips
     )
     try:
         run(supervising)
