@@ -1,12 +1,11 @@
 """Slices that end by their labels: with a supervisor, without one, and when nobody uses them."""
 
-import threading
 from contextlib import contextmanager
 
 import pytest
 from clouds import Runner
 
-from system.stories.test_forgotten_slice import outside_of, simulator, until
+from system.stories.test_forgotten_slice import killed, outside_of, simulator, until
 from tpuctl.models.limits import switch_script
 from tpuctl.operations.jobs import supervise
 
@@ -41,20 +40,12 @@ def look_twice(outside, name):
 
 
 @contextmanager
-def logged_in(tpuctl, name):
-    """Somebody is logged in on the last worker of the node."""
+def logged_in(cloud, name):
+    """Somebody, in another process, is logged in on the last worker of the node."""
     on_worker = ("node", "exec", name, "--worker", "3")
-    session = threading.Thread(
-        target=tpuctl,
-        args=(*on_worker, "--command", "touch here; while [ -e here ]; do sleep 0.2; done"),
-    )
-    session.start()
-    try:
-        until(lambda: tpuctl(*on_worker, "--", "test", "-e", "here").code == 0)
+    with killed(cloud, *on_worker, "--command", "touch here; sleep 1000"):
+        until(lambda: Runner(cloud.home)(*on_worker, "--", "test", "-e", "here").code == 0)
         yield
-    finally:
-        tpuctl(*on_worker, "--", "rm", "here")
-        session.join()
 
 
 def test_a_supervisor_deletes_what_is_overdue_and_nothing_else(tmp_path):
@@ -88,13 +79,12 @@ def test_a_slice_whose_ttl_is_over_deletes_itself_though_nobody_is_there(tmp_pat
         assert outside.tpu.list_queued_resources()[0] == []
 
 
-@pytest.mark.soak  # it waits for four workers to look eight times
 def test_a_slice_deletes_itself_when_nobody_has_used_any_worker(tmp_path, namespaces):
     with simulator(tmp_path, "namespace") as cloud, outside_of(cloud) as outside:
         tpuctl = Runner(cloud.home)
         assert tpuctl("node", "create", "n1", "-t", "v5litepod-16", *IDLE).code == 0
         look_twice(outside, "n1")
-        with logged_in(tpuctl, "n1"):
+        with logged_in(cloud, "n1"):
             cloud.control.advance(2 * HOUR_S)
             look_twice(outside, "n1")
             assert nodes(outside) == ["n1"], "somebody is logged in on one of four"
