@@ -19,7 +19,7 @@ from tpuctl.models.job import JobRecord
 from tpuctl.models.money.slice_life import SliceLife
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation
-from tpuctl.operations.cost.job_costs import JobAccount, keep_jobs, read_jobs, uses_by_node
+from tpuctl.operations.cost.job_accounts import JobAccount, keep_jobs, read_jobs, uses_by_node
 from tpuctl.operations.cost.job_facts import JobUse, KnownNodes, facts_of_job
 from tpuctl.operations.slices.flex_start import with_flex_start
 from tpuctl.store import Store

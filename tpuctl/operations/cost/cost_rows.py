@@ -22,7 +22,7 @@ from tpuctl.models.money.slice_life import SliceLife
 from tpuctl.models.node import JOB_LABEL
 from tpuctl.operations.cost.cost_history import CostHistory
 from tpuctl.operations.cost.forecast import seconds_left
-from tpuctl.operations.cost.job_losses import JobTimes
+from tpuctl.operations.cost.job_times import JobTimes
 
 GROUPS = ("job", "slice", "owner", "zone", "day", "provisioning")
 LABEL_PREFIX = "label:"

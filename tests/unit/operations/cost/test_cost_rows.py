@@ -25,7 +25,7 @@ from tpuctl.models.search import Candidate
 from tpuctl.operations.cost.cost_history import CostHistory
 from tpuctl.operations.cost.cost_rows import CostQuestion, check_group, cost_report, daily_usd
 from tpuctl.operations.cost.forecast import seconds_left
-from tpuctl.operations.cost.job_costs import account_of_job, keep_jobs, read_jobs, uses_by_node
+from tpuctl.operations.cost.job_accounts import account_of_job, keep_jobs, read_jobs, uses_by_node
 from tpuctl.operations.cost.job_facts import KnownNodes, facts_of_job
 from tpuctl.operations.slices import spending
 from tpuctl.store import open_store

@@ -13,7 +13,7 @@ from tpuctl.jobs.record import record_store
 from tpuctl.ledger.line_cache import LineCache, keep_text
 from tpuctl.models.job import JobRecord
 from tpuctl.operations.cost.job_facts import JobUse, uses_of_job
-from tpuctl.operations.cost.job_losses import JobTimes, times_of_job
+from tpuctl.operations.cost.job_times import JobTimes, times_of_job
 from tpuctl.store import Entry, Store
 
 FILE = "jobs.json"
