@@ -49,8 +49,18 @@ def ttl_reason(record: JobRecord, created_s: float | None, now_s: float) -> str 
 
 def remaining_usd(record: JobRecord, now_s: float) -> float | None:
     """What the slices of a job may cost from now on by its budget; None without a limit."""
-    price, hours = record.usd_per_hour, used_hours(record, now_s)
-    left = [] if record.spec.budget.hours is None else [record.spec.budget.hours - hours]
-    if record.spec.budget.usd is not None and price:
-        left.append(record.spec.budget.usd / price - hours)
-    return max(0.0, min(left)) * price if left and price is not None else None
+    price = record.usd_per_hour
+    hours = remaining_hours(record, now_s, price)
+    return None if hours is None or price is None else max(0.0, hours) * price
+
+
+def remaining_hours(record: JobRecord, now_s: float, usd_per_hour: float | None) -> float | None:
+    """For how many hours the budget still lasts, negative when exceeded; None without a limit.
+
+    `usd_per_hour` is the price of all slices of the job; without it a sum in USD limits nothing.
+    """
+    given = record.spec.budget
+    limits = [] if given.hours is None else [given.hours]
+    if given.usd is not None and usd_per_hour:
+        limits.append(given.usd / usd_per_hour)
+    return min(limits) - used_hours(record, now_s) if limits else None

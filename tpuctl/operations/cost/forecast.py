@@ -36,11 +36,8 @@ def _run_timeout_left_s(record: JobRecord, now_s: float) -> float | None:
 
 
 def _budget_left_s(record: JobRecord, now_s: float, usd_per_hour: float | None) -> float | None:
-    given, used_hours = record.spec.budget, budget.used_hours(record, now_s)
-    hours = [] if given.hours is None else [given.hours - used_hours]
-    if given.usd is not None and usd_per_hour:
-        hours.append(given.usd / usd_per_hour - used_hours)
-    return min(hours) * SECONDS_AN_HOUR if hours else None
+    hours = budget.remaining_hours(record, now_s, usd_per_hour)
+    return None if hours is None else hours * SECONDS_AN_HOUR
 
 
 def _run_duration_left_s(record: JobRecord, now_s: float) -> float | None:
