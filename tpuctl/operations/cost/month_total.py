@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tpuctl.models.money.cost_pieces import cost_pieces
 from tpuctl.operations.cost.cost_history import read_history
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from tpuctl.api.tpu.tpu import TpuApi
 
 
-class CostTotal(NamedTuple):
-    """A sum in USD."""
-
-    usd: float
-    is_estimate: bool
-    """Some of it is estimated, has no known price, or could not be asked for."""
-
-
 def usd_between(  # noqa: PLR0913 (whose slices, and from when to when)
     api: TpuApi,
     store: Store,
@@ -31,10 +23,11 @@ def usd_between(  # noqa: PLR0913 (whose slices, and from when to when)
     *,
     home: Path,
     now: Callable[[], float],
-) -> CostTotal:
-    """What all slices cost from `since_s` to `until_s`, in seconds since 1970, as far as known."""
+) -> float:
+    """USD that all slices cost from `since_s` to `until_s` (seconds since 1970), as far as known.
+
+    Slices without a known price are not in it.
+    """
     history = read_history(api, store, home, now)
-    pieces = list(cost_pieces(history.lives, cost.price_book(), since_s, until_s))
-    is_known = all(piece.usd_per_hour is not None and not piece.is_estimate for piece in pieces)
-    usd = sum(piece.usd() or 0.0 for piece in pieces)
-    return CostTotal(usd, is_estimate=not is_known or bool(history.missing))
+    pieces = cost_pieces(history.lives, cost.price_book(), since_s, until_s)
+    return sum(piece.usd() or 0.0 for piece in pieces)

@@ -10,7 +10,7 @@ from tpuctl import config
 from tpuctl.config import LIMITS, Config
 from tpuctl.errors import UsageError
 from tpuctl.models.limits.spending_limit import ContextSpending, SpendingLimit, usd_left
-from tpuctl.operations.slices.spending_check import MonthTotal, read_spending
+from tpuctl.operations.slices.spending_check import MonthTotal, limit_of, read_spending
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,6 @@ def change_limits(home: Path, name: str, changes: Mapping[str, Any]) -> Spending
 def known_limits(known: Config, name: str) -> SpendingLimit:
     """The limits of a context or of a local cloud, as the configuration has them."""
     if name in known.contexts:
-        context = known.contexts[name]
-        return SpendingLimit(name, context.max_usd_per_hour, context.max_usd_per_month)
+        return limit_of(known.contexts[name])
     found = known.local_limits.get(name, {})
     return SpendingLimit(name, *(found.get(key) for key in LIMITS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.config import Context
 from tpuctl.errors import RefusedError, TpuctlError
@@ -39,16 +39,8 @@ UNCOUNTED_REQUESTS = frozenset(
 )
 
 
-class UsdTotal(Protocol):
-    """A sum in USD."""
-
-    @property
-    def usd(self) -> float:
-        """The sum."""
-
-
-MonthTotal = Callable[[float, float], UsdTotal]
-"""(since, until), in seconds since 1970 -> what all slices of the context cost in that time."""
+MonthTotal = Callable[[float, float], float]
+"""(since, until), in seconds since 1970 -> USD that all slices of the context cost in that time."""
 
 
 class Commitments(NamedTuple):
@@ -79,9 +71,7 @@ def read_spending(  # noqa: PLR0913 (whose slices, and by whose clock)
     requests = [each for each in with_flex_start(api, asked) if each.name not in without]
     most = _remaining_budgets(store, nodes, now_s) if with_month else {}
     committed = commitments(nodes, requests, now_s, most)
-    month_usd = 0.0
-    if with_month:
-        month_usd = month_total(month_start_s(now_s), now_s).usd
+    month_usd = month_total(month_start_s(now_s), now_s) if with_month else 0.0
     return ContextSpending(now_s, committed.slices, committed.unpriced, month_usd)
 
 
