@@ -3,6 +3,7 @@
 from tpuctl.ledger.slice_facts import collect_facts, life_of
 from tpuctl.ledger.slice_notes import note_facts, note_survey, read_ledger
 from tpuctl.ledger.slice_survey import SliceSurvey, new_facts
+from tpuctl.models.money.slice_life import BillingEdge
 from tpuctl.models.node import Node
 from tpuctl.models.operation import Operation, Status
 from tpuctl.store import open_store
@@ -54,7 +55,8 @@ def test_a_slice_that_came_and_went_unseen_is_told_by_operations_alone():
     )
     (life,) = lives(known).values()
     assert hours(life) == [(1, 2), (3.5, 5)]
-    assert all(each.is_exact for each in life.intervals)
+    edges = [edge for each in life.intervals for edge in (each.begin, each.end)]
+    assert edges == [BillingEdge.exact(at(hour)) for hour in (1, 2, 3.5, 5)]
 
 
 def test_a_deletion_is_about_the_slice_that_had_the_name_then():
@@ -130,7 +132,7 @@ def test_observers_note_lines_in_one_ledger_and_count_once(tmp_path):
     note_survey(store, homes[1], lambda: ([], [], deleted), lambda: at(5))
     ledger = read_ledger(store, homes[0])
     (life,) = lives(ledger.known).values()
-    assert [life.intervals[0].end.at_s, life.intervals[0].end.is_exact] == [at(4.5), True]
+    assert life.intervals[0].end == BillingEdge.exact(at(4.5))
     looks = [e for e in store.list() if "/slices/" in e.key]
     assert len(looks) == 2
     assert all(len(store.get_range(each.key).splitlines()) <= 6 for each in looks)

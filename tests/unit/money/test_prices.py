@@ -55,7 +55,10 @@ def test_the_newest_price_that_is_valid_counts():
     assert book.price_at(*SPOT, MONTH_S).usd_per_hour == 9.712
     assert book.price_at(*SPOT, MONTH_S + day_s).usd_per_hour == 8.0
     spans = list(book.spans(*SPOT, MONTH_S, MONTH_S + 2 * day_s))
-    assert [(span.usd_per_hour, span.usd) for span in spans] == [(9.712, 233.088), (8.0, 192.0)]
+    assert [(span.usd_per_hour, span.end_s - span.begin_s) for span in spans] == [
+        (9.712, day_s),
+        (8.0, day_s),
+    ]
 
 
 def test_a_table_of_ours_is_kept_and_read_again(tmp_path):

@@ -74,11 +74,11 @@ def test_a_slice_is_billed_between_looks_that_saw_it_ready_and_never_twice(looks
     assert all(any(b <= when <= e for b, e in ends) for when in ready if when not in others)
 
 
-def test_an_interval_knows_how_long_it_is_at_least_and_at_most():
+def test_a_piece_knows_how_long_it_is_at_least_and_at_most():
     (lost,) = [each for each in HISTORIES if each.title == "deleted by somebody else, unseen"]
     (life,) = lives(lost.facts, 9)
-    (interval,) = life.intervals
-    assert (interval.least_s, interval.seconds, interval.most_s) == (3600, 4500, 5400)
+    (piece,) = cost_pieces([life], PriceBook(), at(0), at(9))
+    assert (piece.least_s, piece.seconds, piece.most_s) == (3600, 4500, 5400)
     assert (life.is_running, life.is_ended) == (False, True)
 
 
@@ -97,7 +97,7 @@ def test_pieces_are_cut_at_midnight_and_where_labels_change():
 
 def test_what_it_would_have_cost_on_demand():
     (first,) = cost_pieces(lives(HISTORIES[0].facts, 9), PriceBook(), at(0), at(9))
-    assert (first.usd(), first.usd_on_demand) == (19.424, 38.4)
+    assert (first.usd(), first.on_demand_usd_per_hour) == (19.424, 19.2)
 
 
 def test_a_line_of_a_newer_version_is_left_out():

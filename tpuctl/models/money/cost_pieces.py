@@ -43,12 +43,10 @@ class CostPiece(NamedTuple):
 
     def usd(self, seconds: float | None = None) -> float | None:
         """What it costs, or so many seconds of it."""
-        return _usd(self.usd_per_hour, self.seconds if seconds is None else seconds)
-
-    @property
-    def usd_on_demand(self) -> float | None:
-        """What it would have cost on demand."""
-        return _usd(self.on_demand_usd_per_hour, self.seconds)
+        if self.usd_per_hour is None:
+            return None
+        took_s = self.seconds if seconds is None else seconds
+        return took_s / SECONDS_AN_HOUR * self.usd_per_hour
 
 
 def cost_pieces(
@@ -105,7 +103,3 @@ def _pieces(
 
 def _overlap_s(begin_s: float, end_s: float, first_s: float, last_s: float) -> float:
     return max(0.0, min(end_s, last_s) - max(begin_s, first_s))
-
-
-def _usd(usd_per_hour: float | None, seconds: float) -> float | None:
-    return None if usd_per_hour is None else seconds / SECONDS_AN_HOUR * usd_per_hour

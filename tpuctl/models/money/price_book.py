@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,13 +40,6 @@ class PricedSpan(NamedTuple):
     begin_s: float
     end_s: float
     usd_per_hour: float | None
-
-    @property
-    def usd(self) -> float | None:
-        """What it costs."""
-        if self.usd_per_hour is None:
-            return None
-        return (self.end_s - self.begin_s) / SECONDS_AN_HOUR * self.usd_per_hour
 
 
 _Timeline = tuple[tuple[float, ...], tuple[Price, ...]]
@@ -144,11 +137,6 @@ def parse_factors(text: str) -> dict[str, float]:
 def factors_text(factors: Mapping[str, float]) -> str:
     """The text that `parse_factors` reads."""
     return ",".join(f"{name}={each:g}" if name else f"{each:g}" for name, each in factors.items())
-
-
-def newest_first(rows: Iterable[DatedPrice]) -> list[DatedPrice]:
-    """Prices, the newest first."""
-    return sorted(rows, key=lambda row: -row.valid_from_s)
 
 
 FACTOR_NAMES = tuple(each.value for each in Provisioning if each != Provisioning.UNKNOWN)

@@ -23,11 +23,6 @@ class BillingEdge(NamedTuple):
         """A moment that the API has told."""
         return cls(at_s, at_s, at_s)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the moment is known."""
-        return self.earliest_s == self.latest_s
-
 
 class BilledInterval(NamedTuple):
     """A time in which a slice was READY, and so paid for."""
@@ -36,26 +31,6 @@ class BilledInterval(NamedTuple):
     end: BillingEdge
     is_open: bool = False
     """It goes on: the end is the moment of the question."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether both ends are the API's own."""
-        return self.begin.is_exact and self.end.is_exact
-
-    @property
-    def seconds(self) -> float:
-        """How long it is, by the estimate where an end is one."""
-        return max(0.0, self.end.at_s - self.begin.at_s)
-
-    @property
-    def least_s(self) -> float:
-        """How long it is at least."""
-        return max(0.0, self.end.earliest_s - self.begin.latest_s)
-
-    @property
-    def most_s(self) -> float:
-        """How long it is at most."""
-        return max(0.0, self.end.latest_s - self.begin.earliest_s)
 
 
 @dataclass(frozen=True, slots=True)
