@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import google_crc32c
 
-from tpuctl.api.project.answers import ask, parse_answer
+from tpuctl.api.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.errors import IntegrityError
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from tpuctl.api.project.answers import ask, parse_answer
+from tpuctl.api.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.errors import IntegrityError
 from tpuctl.page_tokens import json_token, read_pages

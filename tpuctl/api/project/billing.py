@@ -3,7 +3,7 @@
 https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo
 """
 
-from tpuctl.api.project.answers import ask, parse_answer
+from tpuctl.api.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 

@@ -6,7 +6,7 @@ https://cloud.google.com/storage/docs/json_api/v1/buckets/testIamPermissions
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
-from tpuctl.api.project.answers import ask, parse_answer
+from tpuctl.api.answers import ask, parse_answer
 from tpuctl.api.project.resource_manager import permissions_in, roles_in
 from tpuctl.api.tpu.rest import RestApi
 from tpuctl.store.gcs.object_info import BucketFacts, bucket_facts

@@ -3,7 +3,7 @@
 https://cloud.google.com/service-usage/docs/reference/rest/v1/services/list
 """
 
-from tpuctl.api.project.answers import ask_pages, parse_answer
+from tpuctl.api.answers import ask_pages, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.api.project.answers import ask, ask_pages, parse_answer
+from tpuctl.api.answers import ask, ask_pages, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 _ALL_PROTOCOLS = "all"

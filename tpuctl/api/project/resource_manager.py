@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuctl.api.project.answers import ask, parse_answer
+from tpuctl.api.answers import ask, parse_answer
 from tpuctl.api.tpu.rest import RestApi
 
 MOST_PERMISSIONS = 100

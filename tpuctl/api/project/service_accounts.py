@@ -5,7 +5,7 @@ https://cloud.google.com/iam/docs/reference/rest/v1/projects.serviceAccounts
 
 from urllib.parse import quote
 
-from tpuctl.api.project.answers import ask
+from tpuctl.api.answers import ask
 from tpuctl.api.project.resource_manager import permissions_in
 from tpuctl.api.tpu.rest import RestApi
 
