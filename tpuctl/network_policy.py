@@ -67,10 +67,10 @@ PROXY_LOST_S = 30.0             # requests in flight, once no connection to thei
 PROXY_DRAIN_S = 30.0            # requests in flight, when the proxy ends
 PROXY_KEEPALIVE_S, PROXY_KEEPALIVE_COUNT = 10, 3  # a replica whose machine is gone without a word
 
-NOTICE_ATTEMPT_S = 10.0         # a message about a job: the whole of one POST, one step of SMTP
-NOTICE_COMMAND_S = 60.0         # the command that gets a message
-NOTICE_GIVE_UP_S = 900.0        # a message that a target does not take
-NOTICE_FIRST_PAUSE_S, NOTICE_LONGEST_PAUSE_S = 1.0, 120.0
+NOTIFICATION_ATTEMPT_S = 10.0  # a message about a job: one POST, one step of SMTP
+NOTIFICATION_COMMAND_S = 60.0  # the command that gets a message
+NOTIFICATION_GIVE_UP_S = 900.0  # a message that a target does not take
+NOTIFICATION_FIRST_PAUSE_S, NOTIFICATION_LONGEST_PAUSE_S = 1.0, 120.0
 
 SSH_LOGIN_S = 15.0
 SSH_KEEPALIVE_S, SSH_KEEPALIVE_COUNT = 5, 4

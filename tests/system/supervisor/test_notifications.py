@@ -4,12 +4,12 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
-from unit.jobs.notices.receivers import hooks, mailbox
+from unit.jobs.notifications.receivers import hooks, mailbox
 
 from tpuctl.jobs.leases import lease
 from tpuctl.jobs.leases.supervisor_scope import SupervisorScope
 from tpuctl.jobs.local import notify_commands
-from tpuctl.jobs.notices import due_notices, idle_watch
+from tpuctl.jobs.notifications import due_notifications, idle_watch
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.jobs.supervisor import supervisor
 from tpuctl.models.job import EventKind
@@ -52,7 +52,7 @@ def everything(directory) -> bytes:
 def test_a_job_tells_every_target_of_its_start_and_its_failure_once(world, servers, tmp_path):
     hook, mail = servers
     told = tmp_path / "told"
-    command = ("sh", "-c", f'(echo "$TPUCTL_NOTICE_EVENT"; cat) >> {told}')
+    command = ("sh", "-c", f'(echo "$TPUCTL_NOTIFICATION_EVENT"; cat) >> {told}')
     settings = MailSettings(
         ("ada@example.com",), "tpu@example.com", "127.0.0.1", mail.port, MailSecurity.NONE,
         "tpu", "env:SMTP_PASSWORD",
@@ -111,7 +111,7 @@ def test_a_job_that_has_ended_is_let_go_when_everybody_was_told(world, servers):
 
 def test_a_job_that_nobody_looked_after_tells_of_it_when_somebody_does(world, servers, monkeypatch):
     hook, _ = servers
-    monkeypatch.setattr(due_notices, "UNSUPERVISED_S", 0.0)
+    monkeypatch.setattr(due_notifications, "UNSUPERVISED_S", 0.0)
     target = NotifyTarget(TargetKind.WEBHOOK, hook.url(), (NotifyEvent.UNSUPERVISED,))
     job = world.submit('while [ ! -e "$HOME/end" ]; do sleep 0.05; done', notify=(target,))
 

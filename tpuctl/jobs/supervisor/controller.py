@@ -7,9 +7,9 @@ from functools import partial
 
 from tpuctl.errors import TpuctlError, TransientError
 from tpuctl.jobs.interfaces import Backends, Clocks
-from tpuctl.jobs.notices import due_notices
-from tpuctl.jobs.notices.idle_watch import IdleWatch
-from tpuctl.jobs.notices.notice_sender import NoticeSender
+from tpuctl.jobs.notifications import due_notifications
+from tpuctl.jobs.notifications.idle_watch import IdleWatch
+from tpuctl.jobs.notifications.notification_sender import NotificationSender
 from tpuctl.jobs.policy import actions
 from tpuctl.jobs.policy.actions import Action, RecordStockout
 from tpuctl.jobs.policy.observation import JobObservation, SliceRefusal, ZoneHealth
@@ -45,7 +45,7 @@ class JobController:
     clocks: Clocks
     record_writer: RecordWriter
     vault: SecretCache
-    notices: NoticeSender | None = None
+    notifications: NotificationSender | None = None
     """Sends the job's messages; None where it has no `notify`."""
     idle_watch: IdleWatch | None = None
     unsupervised_s: float | None = None
@@ -92,11 +92,11 @@ class JobController:
 
         Raises LeaseLostError, WrongHostError, TransientError and its kin.
         """
-        await self.record_writer.claim(self._with_unsupervised_notice)
+        await self.record_writer.claim(self._with_unsupervised_notification)
         # Only now: what an earlier holder has asked for is seen before anything is created.
         looking = asyncio.create_task(self.slice_watcher.keep_watching())
         try:
-            while not (self.record.is_settled and not self._has_notices()):
+            while not (self.record.is_settled and not self._has_notifications()):
                 try:
                     await self._turn()
                 except TransientError as error:  # the bucket is away: the workers are kept
@@ -111,8 +111,8 @@ class JobController:
             await asyncio.gather(looking, return_exceptions=True)
             if self.gang is not None:
                 await self.gang.close()
-            if self.notices is not None:
-                await self.notices.close()
+            if self.notifications is not None:
+                await self.notifications.close()
 
     def recheck(self) -> None:
         """Read the record at once: somebody has changed it."""
@@ -125,7 +125,7 @@ class JobController:
         await self._look_for_signs_of_life()
         lacks = self.vault.missing_reason(self.record)
         step = await self._step(lacks)
-        record = self._with_notices(step.record)
+        record = self._with_notifications(step.record)
         await self._close_ended_gang(record)
         if self.record_writer.is_news(record):
             await self.record_writer.save(record)
@@ -134,7 +134,7 @@ class JobController:
             await self.record_writer.save(record)
         else:
             self.record_writer.keep(record)
-        self._send_notices()
+        self._send_notifications()
         if waits_for_secrets(self.vault, self.record):
             raise WrongHostError(lacks)
         # A zone that does not answer keeps no other one waiting.
@@ -212,22 +212,22 @@ class JobController:
 
     # -------------------------------------------------------------- messages about the job
 
-    def _with_unsupervised_notice(self, record: JobRecord) -> JobRecord:
+    def _with_unsupervised_notification(self, record: JobRecord) -> JobRecord:
         if self.unsupervised_s is None:
             return record
         now_s = self.clocks.now()
-        causes = due_notices.unsupervised_notice(record, self.unsupervised_s, now_s)
-        return due_notices.with_notices(record, causes, now_s)
+        causes = due_notifications.unsupervised_notification(record, self.unsupervised_s, now_s)
+        return due_notifications.with_notifications(record, causes, now_s)
 
-    def _with_notices(self, record: JobRecord) -> JobRecord:
+    def _with_notifications(self, record: JobRecord) -> JobRecord:
         """The record after a step, with the messages that are due and what became of others."""
-        if self.notices is None:
+        if self.notifications is None:
             return record
         now_s = self.clocks.now()
-        noted = self.notices.noted(record, now_s)
-        told = due_notices.with_due_notices(self.record, noted, now_s)
-        return due_notices.with_notices(
-            told, due_notices.idle_notice(told, self._idle_text()), now_s
+        noted = self.notifications.noted(record, now_s)
+        told = due_notifications.with_due_notifications(self.record, noted, now_s)
+        return due_notifications.with_notifications(
+            told, due_notifications.idle_notification(told, self._idle_text()), now_s
         )
 
     def _idle_text(self) -> str:
@@ -239,13 +239,13 @@ class JobController:
             return ""
         return self.idle_watch.look(attempt.number, gang.newest_samples())
 
-    def _send_notices(self) -> None:
+    def _send_notifications(self) -> None:
         """Send what the bucket has by now, and nothing else."""
-        if self.notices is not None:
-            self.notices.forget(self.record)
-            self.notices.send(self.record)
+        if self.notifications is not None:
+            self.notifications.forget(self.record)
+            self.notifications.send(self.record)
 
-    def _has_notices(self) -> bool:
+    def _has_notifications(self) -> bool:
         return any(each.is_open for each in self.record.notifications)
 
     # -------------------------------------------------------------- the workers

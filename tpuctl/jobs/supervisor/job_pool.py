@@ -15,8 +15,8 @@ from tpuctl.jobs.leases.heartbeat import HeartbeatWatcher, beat_time_s
 from tpuctl.jobs.leases.heartbeat_sender import HeartbeatSender
 from tpuctl.jobs.leases.job_steps import JobStep
 from tpuctl.jobs.leases.lease import Lease, LeaseLostError
-from tpuctl.jobs.notices.idle_watch import IdleWatch
-from tpuctl.jobs.notices.notice_sender import NoticeSender, no_secret_manager
+from tpuctl.jobs.notifications.idle_watch import IdleWatch
+from tpuctl.jobs.notifications.notification_sender import NotificationSender, no_secret_manager
 from tpuctl.jobs.record import record_store as records
 from tpuctl.jobs.record.status_text import with_trouble
 from tpuctl.jobs.secrets.job_secrets import SecretCache
@@ -277,16 +277,16 @@ class JobPool:
         controller = JobController(backends, self.clocks, writer, self.vault)
         controller.unsupervised_s = self.silences.pop(lease.job_id, None)
         if stored.record.spec.notify:
-            controller.notices = self._notice_sender(lease, controller.alarm.set)
+            controller.notifications = self._notification_sender(lease, controller.alarm.set)
             controller.idle_watch = IdleWatch(self.chips_are_free)
         self.controllers[lease.job_id] = controller
         self.inherited_steps.pop(lease.job_id, None)
         await controller.run_until_settled()
         await asyncio.to_thread(self._settle, backends, lease)
 
-    def _notice_sender(self, lease: Lease, changed: Callable[[], None]) -> NoticeSender:
+    def _notification_sender(self, lease: Lease, changed: Callable[[], None]) -> NotificationSender:
         store, heartbeat = self.backends.store, self.heartbeat_sender.heartbeat
-        return NoticeSender(
+        return NotificationSender(
             clocks=self.clocks,
             fence=lease.fence,
             vault=self.vault,

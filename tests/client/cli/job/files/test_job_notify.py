@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import requests
-from unit.jobs.notices.receivers import hooks
+from unit.jobs.notifications.receivers import hooks
 
 from client.cli.job.job_records import T, attempt, job, put, store_of
 from tpuctl import config

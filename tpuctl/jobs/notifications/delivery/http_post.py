@@ -3,11 +3,11 @@
 import os
 import socket
 
-from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
-from tpuctl.jobs.notices.messages import one_line
-from tpuctl.jobs.notices.shapes import NoticeRequest, secret_parts
+from tpuctl.jobs.notifications.delivery.outcome import NotDeliveredError
+from tpuctl.jobs.notifications.messages import one_line
+from tpuctl.jobs.notifications.shapes import NotificationRequest, secret_parts
 from tpuctl.jobs.secrets.job_secrets import redact
-from tpuctl.network_policy import NOTICE_ATTEMPT_S
+from tpuctl.network_policy import NOTIFICATION_ATTEMPT_S
 from tpuctl.retry_after import bounded_pause_s
 
 PASSING = frozenset({408, 425, 429})
@@ -15,11 +15,11 @@ PASSING = frozenset({408, 425, 429})
 ANSWER_BYTES = 200
 
 
-async def post(request: NoticeRequest) -> None:
+async def post(request: NotificationRequest) -> None:
     """Send a message. Raises NotDeliveredError, which names neither URL nor host."""
     import aiohttp  # takes its time to load, for a job that may have nobody to tell
 
-    limit = aiohttp.ClientTimeout(total=NOTICE_ATTEMPT_S)
+    limit = aiohttp.ClientTimeout(total=NOTIFICATION_ATTEMPT_S)
     try:
         async with (
             aiohttp.ClientSession(timeout=limit, trust_env=True) as session,
@@ -30,7 +30,7 @@ async def post(request: NoticeRequest) -> None:
             answer = await reply.content.read(ANSWER_BYTES)
             status, retry_after = reply.status, reply.headers.get("Retry-After")
     except TimeoutError:
-        raise NotDeliveredError(f"no answer within {NOTICE_ATTEMPT_S:.0f} s") from None
+        raise NotDeliveredError(f"no answer within {NOTIFICATION_ATTEMPT_S:.0f} s") from None
     except (aiohttp.InvalidURL, UnicodeError):
         raise NotDeliveredError("its URL is not one", is_final=True) from None
     except (aiohttp.ClientError, OSError) as error:  # its text has the URL

@@ -8,13 +8,13 @@ import pytest
 from tpuctl.errors import PermissionDeniedError
 from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.notices.notice_sender import NoticeSender
+from tpuctl.jobs.notifications.notification_sender import NotificationSender
 from tpuctl.jobs.secrets.job_secrets import SecretCache
 from tpuctl.models.job import EventKind, JobRecord, JobSpec
 from tpuctl.models.notify.notification import Notification, Sending, SendState
 from tpuctl.models.notify.notify_spec import NotifyEvent, NotifyTarget, TargetKind
-from tpuctl.network_policy import NOTICE_GIVE_UP_S
-from unit.jobs.notices.receivers import HookServer, hooks
+from tpuctl.network_policy import NOTIFICATION_GIVE_UP_S
+from unit.jobs.notifications.receivers import HookServer, hooks
 
 SECRET = "s3cr3t-of-the-hook"
 BUSY = (503, "busy", {})
@@ -54,7 +54,7 @@ class Desk:
 
         async def story() -> JobRecord:
             clocks = Clocks(lambda: self.now_s, lambda: self.now_s, self._sleep)
-            sender = NoticeSender(
+            sender = NotificationSender(
                 clocks, 1, self.vault, self.confirm, self.read_secret, self.may_run, lambda: None
             )
             sender.send(self.record)
@@ -123,7 +123,7 @@ def test_a_target_that_stays_away_is_given_up_and_the_job_says_so(hook):
     found = desk(webhook(hook))
     record = found.deliver()
     assert states(record) == [["given-up"]]
-    assert found.now_s <= NOTICE_GIVE_UP_S
+    assert found.now_s <= NOTIFICATION_GIVE_UP_S
     assert not_notified(record) == ["webhook at 127.0.0.1 did not get j-0: HTTP 503: busy"]
 
 
@@ -131,7 +131,7 @@ def test_messages_that_wait_behind_one_that_is_given_up_are_given_up_with_it(hoo
     hook.answers = [BUSY] * 1000
     found = desk(webhook(hook), count=5)
     assert states(found.deliver()) == [["given-up"]] * 5
-    assert found.now_s <= NOTICE_GIVE_UP_S
+    assert found.now_s <= NOTIFICATION_GIVE_UP_S
 
 
 @pytest.mark.parametrize("status", [301, 400, 403, 404, 410])

@@ -1,7 +1,7 @@
 """Supervisors killed 200 times while they send messages: none is lost, and by its id none is twice.
 
-`pytest -m soak -s tests/soak/jobs/test_notice_kills.py`: kills at random moments, and kills within
-20 ms after a message has arrived, which is when its note is not written yet.
+`pytest -m soak -s tests/soak/jobs/test_notification_kills.py`: kills at random
+moments, and kills within 20 ms after a message has arrived, which is when its note is not written yet.
 """
 
 import os
@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from clouds import Runner, serve
-from unit.jobs.notices.receivers import hooks
+from unit.jobs.notifications.receivers import hooks
 
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.errors import TransientError

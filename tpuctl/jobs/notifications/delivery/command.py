@@ -6,24 +6,24 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
-from tpuctl.jobs.notices.messages import NoticeMessage
-from tpuctl.network_policy import NOTICE_COMMAND_S
+from tpuctl.jobs.notifications.delivery.outcome import NotDeliveredError
+from tpuctl.jobs.notifications.messages import NotificationMessage
+from tpuctl.network_policy import NOTIFICATION_COMMAND_S
 
 
-def variables(message: NoticeMessage) -> Mapping[str, str]:
+def variables(message: NotificationMessage) -> Mapping[str, str]:
     """What the command finds in its environment besides what the supervisor has. Public."""
     return {
-        "TPUCTL_NOTICE_ID": message.notification_id,
-        "TPUCTL_NOTICE_EVENT": message.event,
-        "TPUCTL_NOTICE_TITLE": message.title,
-        "TPUCTL_NOTICE_JOB": message.job_id,
-        "TPUCTL_NOTICE_REPEAT": "1" if message.is_repeat else "0",
+        "TPUCTL_NOTIFICATION_ID": message.notification_id,
+        "TPUCTL_NOTIFICATION_EVENT": message.event,
+        "TPUCTL_NOTIFICATION_TITLE": message.title,
+        "TPUCTL_NOTIFICATION_JOB": message.job_id,
+        "TPUCTL_NOTIFICATION_REPEAT": "1" if message.is_repeat else "0",
     }
 
 
-async def run(argv: Sequence[str], message: NoticeMessage) -> None:
-    """Run the command to its end, at most NOTICE_COMMAND_S seconds. Raises NotDeliveredError."""
+async def run(argv: Sequence[str], message: NotificationMessage) -> None:
+    """Run the command to its end, or end it after a minute. Raises NotDeliveredError."""
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -38,10 +38,10 @@ async def run(argv: Sequence[str], message: NoticeMessage) -> None:
         raise NotDeliveredError(f"cannot run {argv[0]}: {why}", is_final=True) from None
     text = f"{message.title}\n{message.plain_text}\n".encode()
     try:
-        async with asyncio.timeout(NOTICE_COMMAND_S):
+        async with asyncio.timeout(NOTIFICATION_COMMAND_S):
             await process.communicate(text)
     except TimeoutError:
-        raise NotDeliveredError(f"{argv[0]} ran for {NOTICE_COMMAND_S:.0f} s") from None
+        raise NotDeliveredError(f"{argv[0]} ran for {NOTIFICATION_COMMAND_S:.0f} s") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
 """200 kills of a supervisor at random moments of a life that is nothing but messages.
 
-`pytest -m soak -s tests/soak/jobs/test_notice_counts.py`: three jobs for each kill, two targets for
-each job. No worker and no cloud takes part, so that most moments are moments of sending.
+`pytest -m soak -s tests/soak/jobs/test_notification_counts.py`: three jobs for
+each kill, two targets for each job. No worker and no cloud takes part, so that most moments are moments of sending.
 """
 
 import os
@@ -12,7 +12,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from unit.jobs.notices.receivers import hooks
+from unit.jobs.notifications.receivers import hooks
 
 from soak.jobs.world.cancelling_supervisor import CONTEXT, OWNER
 from tpuctl.jobs.local import supervisor_lock

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpuctl.jobs.notices import due_notices
+from tpuctl.jobs.notifications import due_notifications
 from tpuctl.jobs.policy.reconcile import reconcile
 from tpuctl.jobs.record.job_retry import reopen_record
 from tpuctl.models.job import Budget, JobRecord, JobState, Phase
@@ -22,7 +22,7 @@ MANY = 250
 def stepped(record: JobRecord, look) -> JobRecord:
     """The record that a controller writes after one look."""
     after = reconcile(record, look).record
-    return due_notices.with_due_notices(record, after, look.now_s)
+    return due_notifications.with_due_notifications(record, after, look.now_s)
 
 
 def told(record: JobRecord, *story) -> JobRecord:
@@ -81,10 +81,10 @@ def test_a_job_that_is_tried_again_by_hand_and_fails_again_has_another_id():
     ended = replace(
         job(notify=(EVERYTHING,)), state=JobState.FAILED, ended_s=1.0, why="no v5e within 9 s"
     )
-    first = due_notices.with_due_notices(job(notify=(EVERYTHING,)), ended, 1.0)
+    first = due_notifications.with_due_notifications(job(notify=(EVERYTHING,)), ended, 1.0)
     queued = reopen_record(first, 2.0)
     again = replace(queued, state=JobState.FAILED, why="no v5e within 9 s")
-    second = due_notices.with_due_notices(queued, again, 3.0)
+    second = due_notifications.with_due_notifications(queued, again, 3.0)
     assert [each.notification_id for each in second.notifications] == [
         "digits-a1b2c3-failed-0", "digits-a1b2c3-failed-0.2",
     ]  # fmt: skip
@@ -92,24 +92,26 @@ def test_a_job_that_is_tried_again_by_hand_and_fails_again_has_another_id():
 
 def test_some_minutes_without_a_supervisor_are_told():
     record = told(job(notify=(EVERYTHING,)), *RAN)
-    assert list(due_notices.unsupervised_notice(record, 100.0, 399.0)) == []
-    (cause,) = due_notices.unsupervised_notice(record, 0.0, 7200.0 * 12)
+    assert list(due_notifications.unsupervised_notification(record, 100.0, 399.0)) == []
+    (cause,) = due_notifications.unsupervised_notification(record, 0.0, 7200.0 * 12)
     assert cause.text == "from 01 Jan 00:00Z on, for 24.0 h"
 
 
 def test_idle_chips_are_told_once_an_attempt():
     record = told(job(notify=(EVERYTHING,)), *RAN)
     for _ in range(2):
-        causes = due_notices.idle_notice(record, "no process has held those of worker 0")
-        record = due_notices.with_notices(record, causes, 700.0)
+        causes = due_notifications.idle_notification(
+            record, "no process has held those of worker 0"
+        )
+        record = due_notifications.with_notifications(record, causes, 700.0)
     assert events(record) == [("started", 1), ("idle", 1)]
 
 
 def test_of_many_messages_the_oldest_that_are_done_with_are_forgotten():
     record = job(notify=(EVERYTHING,))
     for number in range(MANY):
-        cause = due_notices.NoticeCause(NotifyEvent.PREEMPTED, number)
-        record = due_notices.with_notices(record, iter([cause]), 1.0)
+        cause = due_notifications.NotificationCause(NotifyEvent.PREEMPTED, number)
+        record = due_notifications.with_notifications(record, iter([cause]), 1.0)
         kept = record.notifications
         if number:  # the first one stays on its way
             sent = replace(kept[-1].sendings[0], state=SendState.SENT)
@@ -118,7 +120,7 @@ def test_of_many_messages_the_oldest_that_are_done_with_are_forgotten():
     numbers = [each.attempt for each in record.notifications]
     assert numbers[0] == 0
     assert numbers[-1] == MANY - 1
-    assert len(numbers) <= due_notices.MOST_KEPT + 2
+    assert len(numbers) <= due_notifications.MOST_KEPT + 2
 
 
 def lived(record: JobRecord, fates: list[str]) -> JobRecord:
@@ -137,7 +139,7 @@ def lived(record: JobRecord, fates: list[str]) -> JobRecord:
         step = reconcile(record, look)
         if fate == "supervisor dies":
             continue  # before its write: nothing of the step is left
-        record = due_notices.with_due_notices(record, step.record, look.now_s)
+        record = due_notifications.with_due_notifications(record, step.record, look.now_s)
         for action in step.actions:
             sky.act(action)
     return record

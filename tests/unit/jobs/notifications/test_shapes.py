@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tpuctl.jobs.notices.delivery import mail
-from tpuctl.jobs.notices.messages import NoticeMessage, message_of
-from tpuctl.jobs.notices.shapes import DISCORD_CHARS, REQUESTS, message_text, secret_parts
+from tpuctl.jobs.notifications.delivery import mail
+from tpuctl.jobs.notifications.messages import NotificationMessage, message_of
+from tpuctl.jobs.notifications.shapes import DISCORD_CHARS, REQUESTS, message_text, secret_parts
 from tpuctl.models.job import (
     Attempt,
     AttemptOutcome,
@@ -37,7 +37,7 @@ RECORD = JobRecord(
 TEXT = "worker 1: the program ended with status 3"
 
 
-def message(event=NotifyEvent.FAILED, fence=2, text=TEXT, record=RECORD) -> NoticeMessage:
+def message(event=NotifyEvent.FAILED, fence=2, text=TEXT, record=RECORD) -> NotificationMessage:
     identity = f"digits-a1b2c3-{event}-2"
     return message_of(record, Notification(identity, event, 1800000000.0, 2, 2, text), fence)
 

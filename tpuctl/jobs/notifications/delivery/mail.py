@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
-from tpuctl.jobs.notices.messages import NoticeMessage, one_line
-from tpuctl.jobs.notices.shapes import REPEAT_NOTE
+from tpuctl.jobs.notifications.delivery.outcome import NotDeliveredError
+from tpuctl.jobs.notifications.messages import NotificationMessage, one_line
+from tpuctl.jobs.notifications.shapes import REPEAT_NOTE
 from tpuctl.jobs.secrets.job_secrets import redact
 from tpuctl.models.notify.notify_spec import MailSecurity, MailSettings
-from tpuctl.network_policy import NOTICE_ATTEMPT_S
+from tpuctl.network_policy import NOTIFICATION_ATTEMPT_S
 
 ID_DOMAIN = "tpuctl.invalid"
 """Of the Message-ID: no host of anybody's."""
 
 
-def compose(settings: MailSettings, message: NoticeMessage) -> EmailMessage:
+def compose(settings: MailSettings, message: NotificationMessage) -> EmailMessage:
     """The mail; its Message-ID is the same however often it is sent."""
     mail = EmailMessage()
     mail["Subject"] = message.title
@@ -34,10 +34,10 @@ def compose(settings: MailSettings, message: NoticeMessage) -> EmailMessage:
     return mail
 
 
-async def send(settings: MailSettings, password: str, message: NoticeMessage) -> None:
+async def send(settings: MailSettings, password: str, message: NotificationMessage) -> None:
     """Send a message. Raises NotDeliveredError, which has no password."""
     try:
-        async with asyncio.timeout(3 * NOTICE_ATTEMPT_S):
+        async with asyncio.timeout(3 * NOTIFICATION_ATTEMPT_S):
             await asyncio.to_thread(_send, settings, password, compose(settings, message))
     except TimeoutError:
         raise NotDeliveredError("the mail server takes too long") from None
@@ -59,9 +59,9 @@ def _send(settings: MailSettings, password: str, mail: EmailMessage) -> None:
 def _connected(settings: MailSettings) -> smtplib.SMTP:
     address = settings.host, settings.port
     if settings.security != MailSecurity.TLS:
-        return smtplib.SMTP(*address, timeout=NOTICE_ATTEMPT_S)
+        return smtplib.SMTP(*address, timeout=NOTIFICATION_ATTEMPT_S)
     encryption = ssl.create_default_context()
-    return smtplib.SMTP_SSL(*address, timeout=NOTICE_ATTEMPT_S, context=encryption)
+    return smtplib.SMTP_SSL(*address, timeout=NOTIFICATION_ATTEMPT_S, context=encryption)
 
 
 def _cause(error: smtplib.SMTPException, password: str) -> str:

@@ -27,7 +27,7 @@ END_EVENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeCause:
+class NotificationCause:
     """Something that happened to a job, before it is known who hears of it."""
 
     event: NotifyEvent
@@ -35,39 +35,45 @@ class NoticeCause:
     text: str = ""
 
 
-def with_due_notices(before: JobRecord, after: JobRecord, now_s: float) -> JobRecord:
+def with_due_notifications(before: JobRecord, after: JobRecord, now_s: float) -> JobRecord:
     """The record after a change, with the messages that the change makes due."""
-    return with_notices(after, due_notices(before, after, now_s), now_s)
+    return with_notifications(after, due_notifications(before, after, now_s), now_s)
 
 
-def due_notices(before: JobRecord, after: JobRecord, now_s: float) -> Iterator[NoticeCause]:
+def due_notifications(
+    before: JobRecord, after: JobRecord, now_s: float
+) -> Iterator[NotificationCause]:
     """What the step from one record of a job to the next is to be told of, in order."""
     for attempt in after.attempts[max(0, len(before.attempts) - 1) :]:
         yield from _of_attempt(_same_attempt(before, attempt), attempt, after)
     number = len(after.attempts)
     if not before.is_ended and (why := _budget_text(after, now_s)):
-        yield NoticeCause(NotifyEvent.OVER_BUDGET, number, why)
+        yield NotificationCause(NotifyEvent.OVER_BUDGET, number, why)
     if after.is_ended and not before.is_ended:
-        yield NoticeCause(END_EVENTS[after.state], number, after.why)
+        yield NotificationCause(END_EVENTS[after.state], number, after.why)
 
 
-def unsupervised_notice(record: JobRecord, since_s: float, now_s: float) -> Iterator[NoticeCause]:
+def unsupervised_notification(
+    record: JobRecord, since_s: float, now_s: float
+) -> Iterator[NotificationCause]:
     """What is to be told when a job is taken that nobody looked after since `since_s`."""
     if record.is_ended or now_s - since_s < UNSUPERVISED_S:
         return
     text = f"from {format_moment(since_s, now_s)} on, for {format_duration(now_s - since_s)}"
-    yield NoticeCause(NotifyEvent.UNSUPERVISED, len(record.attempts), text)
+    yield NotificationCause(NotifyEvent.UNSUPERVISED, len(record.attempts), text)
 
 
-def idle_notice(record: JobRecord, evidence: str) -> Iterator[NoticeCause]:
+def idle_notification(record: JobRecord, evidence: str) -> Iterator[NotificationCause]:
     """What is to be told when the program of the newest attempt does not use its chips: once."""
     number = len(record.attempts)
     told = (each for each in record.notifications if each.event == NotifyEvent.IDLE)
     if evidence and all(each.attempt != number for each in told):
-        yield NoticeCause(NotifyEvent.IDLE, number, evidence)
+        yield NotificationCause(NotifyEvent.IDLE, number, evidence)
 
 
-def with_notices(record: JobRecord, causes: Iterator[NoticeCause], now_s: float) -> JobRecord:
+def with_notifications(
+    record: JobRecord, causes: Iterator[NotificationCause], now_s: float
+) -> JobRecord:
     """The record with a message for each cause of which some target hears."""
     for cause in causes:
         targets = [
@@ -96,16 +102,16 @@ def _same_attempt(before: JobRecord, attempt: Attempt) -> Attempt | None:
 
 def _of_attempt(
     before: Attempt | None, attempt: Attempt, after: JobRecord
-) -> Iterator[NoticeCause]:
+) -> Iterator[NotificationCause]:
     if attempt.started_s is not None and (before is None or before.started_s is None):
         others = (each for each in after.tries if each.number < attempt.number)
         is_first = all(each.started_s is None for each in others)
         event = NotifyEvent.STARTED if is_first else NotifyEvent.RESUMED
-        yield NoticeCause(event, attempt.number)
+        yield NotificationCause(event, attempt.number)
     was_ended = before is not None and before.state == AttemptState.ENDED
     has_ended = attempt.state == AttemptState.ENDED and not was_ended
     if has_ended and attempt.outcome == AttemptOutcome.PREEMPTED:
-        yield NoticeCause(NotifyEvent.PREEMPTED, attempt.number, attempt.reason)
+        yield NotificationCause(NotifyEvent.PREEMPTED, attempt.number, attempt.reason)
 
 
 def _budget_text(record: JobRecord, now_s: float) -> str | None:
@@ -123,7 +129,7 @@ def _is_told(record: JobRecord, event: NotifyEvent) -> bool:
     )
 
 
-def _new_id(record: JobRecord, cause: NoticeCause) -> str:
+def _new_id(record: JobRecord, cause: NotificationCause) -> str:
     """An id that no other message of the job has: a job that is tried again may fail again."""
     plain = f"{record.job_id}-{cause.event}-{cause.attempt}"
     taken = {each.notification_id for each in record.notifications}

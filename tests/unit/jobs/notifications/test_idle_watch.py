@@ -1,6 +1,6 @@
 """Chips that nobody holds for ten minutes, by the times of the samples."""
 
-from tpuctl.jobs.notices.idle_watch import IdleWatch
+from tpuctl.jobs.notifications.idle_watch import IdleWatch
 from tpuctl.jobs.workers.sample_tail import AgentSample
 from tpuctl.operations.jobs.supervise import are_free
 

@@ -16,7 +16,7 @@ URGENT = frozenset({NotifyEvent.FAILED, NotifyEvent.OVER_BUDGET})
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeMessage:
+class NotificationMessage:
     """What a target is told: one line, some more, and the last lines of a worker."""
 
     notification_id: str
@@ -51,12 +51,12 @@ class NoticeMessage:
         return "\n".join(lines)
 
 
-def message_of(record: JobRecord, notification: Notification, fence: int) -> NoticeMessage:
+def message_of(record: JobRecord, notification: Notification, fence: int) -> NotificationMessage:
     """The message of a job; `fence` is that of the supervisor that sends it."""
     attempt = _attempt(record, notification.attempt)
     worker = _first_worker(attempt) if notification.event == NotifyEvent.FAILED else None
     lines = worker.last_lines[-MOST_LINES:] if worker else ()
-    return NoticeMessage(
+    return NotificationMessage(
         notification_id=notification.notification_id,
         event=notification.event,
         time_s=notification.time_s,

@@ -14,19 +14,19 @@ from tpuctl.config import LOOPBACK
 from tpuctl.errors import PreconditionError, TpuctlError
 from tpuctl.jobs.interfaces import Clocks
 from tpuctl.jobs.leases.lease import LeaseLostError
-from tpuctl.jobs.notices.delivery import command, http_post, mail
-from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
-from tpuctl.jobs.notices.messages import NoticeMessage, message_of
-from tpuctl.jobs.notices.shapes import REQUESTS
+from tpuctl.jobs.notifications.delivery import command, http_post, mail
+from tpuctl.jobs.notifications.delivery.outcome import NotDeliveredError
+from tpuctl.jobs.notifications.messages import NotificationMessage, message_of
+from tpuctl.jobs.notifications.shapes import REQUESTS
 from tpuctl.jobs.record.status_text import with_event
 from tpuctl.jobs.secrets.job_secrets import SECRET_MANAGER, SecretCache, redact, submitting_host
 from tpuctl.models.job import EventKind, JobRecord
 from tpuctl.models.notify.notification import Notification, Sending, SendState
 from tpuctl.models.notify.notify_spec import NotifyTarget, TargetKind
 from tpuctl.network_policy import (
-    NOTICE_FIRST_PAUSE_S,
-    NOTICE_GIVE_UP_S,
-    NOTICE_LONGEST_PAUSE_S,
+    NOTIFICATION_FIRST_PAUSE_S,
+    NOTIFICATION_GIVE_UP_S,
+    NOTIFICATION_LONGEST_PAUSE_S,
     jittered_pause_s,
 )
 
@@ -37,7 +37,7 @@ Key = tuple[str, int]
 
 
 @dataclass(slots=True)
-class NoticeSender:
+class NotificationSender:
     """The messages of one job that are under way, and what became of them since the last note."""
 
     clocks: Clocks
@@ -132,11 +132,11 @@ class NoticeSender:
     async def _deliver(self, record: JobRecord, notification: Notification, number: int) -> Sending:
         """Try until the target has the message or will not take it. Raises LeaseLostError."""
         # From when it was due on, not from its turn: messages that wait together end together.
-        until_s = self.due_s[notification.notification_id] + NOTICE_GIVE_UP_S
+        until_s = self.due_s[notification.notification_id] + NOTIFICATION_GIVE_UP_S
         tries = 0
         while failure := await self._try(record, notification, number):
             pause_s = failure.pause_s + jittered_pause_s(
-                tries, first_s=NOTICE_FIRST_PAUSE_S, longest_s=NOTICE_LONGEST_PAUSE_S
+                tries, first_s=NOTIFICATION_FIRST_PAUSE_S, longest_s=NOTIFICATION_LONGEST_PAUSE_S
             )
             if failure.is_final or self.clocks.monotonic() + pause_s > until_s:
                 return Sending(number, SendState.GIVEN_UP, self.clocks.now(), str(failure))
@@ -173,7 +173,9 @@ class NoticeSender:
         message = _redacted(message, [secret, *self.vault.known_values(record)])
         await _post(target, secret, message)
 
-    async def _run(self, record: JobRecord, target: NotifyTarget, message: NoticeMessage) -> None:
+    async def _run(
+        self, record: JobRecord, target: NotifyTarget, message: NotificationMessage
+    ) -> None:
         if not await asyncio.to_thread(self.may_run, record, target.command):
             host = submitting_host(record)
             raise NotDeliveredError(
@@ -191,7 +193,7 @@ class NoticeSender:
         return self.vault.value_at(record, reference)
 
 
-def _post(target: NotifyTarget, secret: str, message: NoticeMessage) -> Awaitable[None]:
+def _post(target: NotifyTarget, secret: str, message: NotificationMessage) -> Awaitable[None]:
     if target.mail is not None:
         return mail.send(target.mail, secret, message)
     url = secret.strip()
@@ -212,7 +214,7 @@ def _require_private(target: NotifyTarget, url: str) -> None:
         raise NotDeliveredError("its URL does not begin with https://", is_final=True)
 
 
-def _redacted(message: NoticeMessage, values: Sequence[str]) -> NoticeMessage:
+def _redacted(message: NotificationMessage, values: Sequence[str]) -> NotificationMessage:
     """A program may print what it was not given as a secret."""
     return replace(
         message,

@@ -4,15 +4,19 @@ import json
 import re
 from pathlib import Path
 
-from tpuctl.jobs.notices.delivery.command import variables
-from tpuctl.jobs.notices.due_notices import UNSUPERVISED_S
-from tpuctl.jobs.notices.idle_watch import IDLE_S
-from tpuctl.jobs.notices.shapes import CHAT_CHARS, DISCORD_CHARS, document
+from tpuctl.jobs.notifications.delivery.command import variables
+from tpuctl.jobs.notifications.due_notifications import UNSUPERVISED_S
+from tpuctl.jobs.notifications.idle_watch import IDLE_S
+from tpuctl.jobs.notifications.shapes import CHAT_CHARS, DISCORD_CHARS, document
 from tpuctl.jobs.spec import job_file_schema
 from tpuctl.metrics.findings import chip_rules
 from tpuctl.models.notify.notify_spec import DEFAULT_EVENTS, NotifyEvent, TargetKind
-from tpuctl.network_policy import NOTICE_COMMAND_S, NOTICE_GIVE_UP_S, NOTICE_LONGEST_PAUSE_S
-from unit.jobs.notices.test_shapes import message
+from tpuctl.network_policy import (
+    NOTIFICATION_COMMAND_S,
+    NOTIFICATION_GIVE_UP_S,
+    NOTIFICATION_LONGEST_PAUSE_S,
+)
+from unit.jobs.notifications.test_shapes import message
 
 PAGE = (Path(__file__).parents[4] / "docs" / "notifications.md").read_text("utf-8")
 
@@ -44,15 +48,15 @@ def test_the_json_of_the_page_has_every_key():
 
 def test_figures_and_variables_of_the_page_are_those_of_the_code():
     for name in variables(message()):
-        assert name in PAGE or f"`_{name.removeprefix('TPUCTL_NOTICE_')}`" in PAGE
+        assert name in PAGE or f"`_{name.removeprefix('TPUCTL_NOTIFICATION_')}`" in PAGE
     for text in (
         f"for {UNSUPERVISED_S / 60:.0f} minutes or more",
         f"for {IDLE_S / 60:.0f} minutes",
         f"at most {CHAT_CHARS:,} characters",
         f"at most {DISCORD_CHARS:,} characters",
-        f"killed after {NOTICE_COMMAND_S:.0f} s",
-        f"tried again for {NOTICE_GIVE_UP_S / 60:.0f} minutes",
-        f"pauses of up to {NOTICE_LONGEST_PAUSE_S / 60:.0f} minutes",
+        f"killed after {NOTIFICATION_COMMAND_S:.0f} s",
+        f"tried again for {NOTIFICATION_GIVE_UP_S / 60:.0f} minutes",
+        f"pauses of up to {NOTIFICATION_LONGEST_PAUSE_S / 60:.0f} minutes",
     ):
         assert text in PAGE, text
     assert IDLE_S == chip_rules.IDLE_S

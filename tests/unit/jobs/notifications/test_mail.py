@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from localsim.server.certificates import ensure_certificates
-from tpuctl.jobs.notices.delivery import mail
-from tpuctl.jobs.notices.delivery.outcome import NotDeliveredError
+from tpuctl.jobs.notifications.delivery import mail
+from tpuctl.jobs.notifications.delivery.outcome import NotDeliveredError
 from tpuctl.models.notify.notify_spec import MailSecurity, MailSettings
-from unit.jobs.notices.receivers import mailbox
-from unit.jobs.notices.test_shapes import message
+from unit.jobs.notifications.receivers import mailbox
+from unit.jobs.notifications.test_shapes import message
 
 PASSWORD = "pass-word-1"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from tpuctl.jobs.notices.messages import URGENT, NoticeMessage
+from tpuctl.jobs.notifications.messages import URGENT, NotificationMessage
 from tpuctl.models.notify.notify_spec import NotifyEvent, TargetKind
 
 SCHEMA = 1
@@ -33,7 +33,7 @@ NTFY_TAGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeRequest:
+class NotificationRequest:
     """A POST request that delivers a message."""
 
     url: str
@@ -41,14 +41,14 @@ class NoticeRequest:
     body: bytes
 
 
-def slack_request(url: str, message: NoticeMessage) -> NoticeRequest:
+def slack_request(url: str, message: NotificationMessage) -> NotificationRequest:
     """An incoming webhook's message: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks."""
     text = message_text(message, CHAT_CHARS, bold="*")
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _json_request(url, message, {"text": escaped})
 
 
-def discord_request(url: str, message: NoticeMessage) -> NoticeRequest:
+def discord_request(url: str, message: NotificationMessage) -> NotificationRequest:
     """Execute Webhook: https://discord.com/developers/docs/resources/webhook#execute-webhook.
 
     Nobody is mentioned, whatever a program printed.
@@ -57,7 +57,7 @@ def discord_request(url: str, message: NoticeMessage) -> NoticeRequest:
     return _json_request(url, message, {"content": content, "allowed_mentions": {"parse": []}})
 
 
-def google_chat_request(url: str, message: NoticeMessage) -> NoticeRequest:
+def google_chat_request(url: str, message: NotificationMessage) -> NotificationRequest:
     """spaces.messages.create: https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages/create.
 
     Its `requestId` makes a request that is sent again return the first message. The text must be
@@ -70,12 +70,12 @@ def google_chat_request(url: str, message: NoticeMessage) -> NoticeRequest:
     return _json_request(addressed, message, {"text": text})
 
 
-def webhook_request(url: str, message: NoticeMessage) -> NoticeRequest:
+def webhook_request(url: str, message: NotificationMessage) -> NotificationRequest:
     """Our own JSON object. Keys are public."""
     return _json_request(_without_user(url), message, document(message), _authorization(url))
 
 
-def ntfy_request(url: str, message: NoticeMessage) -> NoticeRequest:
+def ntfy_request(url: str, message: NotificationMessage) -> NotificationRequest:
     """A message of ntfy: https://docs.ntfy.sh/publish.
 
     A message with the same sequence ID replaces the first one in the app, from ntfy 2.16 on.
@@ -91,10 +91,10 @@ def ntfy_request(url: str, message: NoticeMessage) -> NoticeRequest:
         **_authorization(url),
     }
     body = f"{message.plain_text}{note}".encode()[:NTFY_BYTES].decode("utf-8", "ignore").encode()
-    return NoticeRequest(_without_user(url), headers, body)
+    return NotificationRequest(_without_user(url), headers, body)
 
 
-REQUESTS: Mapping[TargetKind, Callable[[str, NoticeMessage], NoticeRequest]] = {
+REQUESTS: Mapping[TargetKind, Callable[[str, NotificationMessage], NotificationRequest]] = {
     TargetKind.SLACK: slack_request,
     TargetKind.DISCORD: discord_request,
     TargetKind.GOOGLE_CHAT: google_chat_request,
@@ -103,7 +103,7 @@ REQUESTS: Mapping[TargetKind, Callable[[str, NoticeMessage], NoticeRequest]] = {
 }
 
 
-def document(message: NoticeMessage) -> dict[str, Any]:
+def document(message: NotificationMessage) -> dict[str, Any]:
     """A message as a JSON object. Keys are public."""
     return {
         "schema": SCHEMA,
@@ -126,7 +126,7 @@ def document(message: NoticeMessage) -> dict[str, Any]:
 
 
 def message_text(
-    message: NoticeMessage, chars: int, *, bold: str, repeat_note: str = REPEAT_NOTE
+    message: NotificationMessage, chars: int, *, bold: str, repeat_note: str = REPEAT_NOTE
 ) -> str:
     """A message for a chat, at most `chars` characters: lines of the log go first, from the top."""
     note = f" {repeat_note}" if message.is_repeat and repeat_note else ""
@@ -144,12 +144,12 @@ def _fenced(lines: list[str]) -> str:
 
 def _json_request(
     url: str,
-    message: NoticeMessage,
+    message: NotificationMessage,
     found: Mapping[str, Any],
     more: Mapping[str, str] | None = None,
-) -> NoticeRequest:
+) -> NotificationRequest:
     headers = {**JSON_HEADERS, "Idempotency-Key": message.notification_id, **(more or {})}
-    return NoticeRequest(url, headers, json.dumps(found).encode())
+    return NotificationRequest(url, headers, json.dumps(found).encode())
 
 
 def _header(text: str) -> str:
