@@ -1,7 +1,8 @@
 """200 kills of a supervisor at random moments of a life that is nothing but messages.
 
 `pytest -m soak -s tests/soak/jobs/test_notification_counts.py`: three jobs for
-each kill, two targets for each job. No worker and no cloud takes part, so that most moments are moments of sending.
+each kill, two targets for each job. No worker and no cloud takes part, so that most
+moments are moments of sending.
 """
 
 import os

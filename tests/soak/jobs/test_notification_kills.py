@@ -1,7 +1,7 @@
 """Supervisors killed 200 times while they send messages: none is lost, and by its id none is twice.
 
 `pytest -m soak -s tests/soak/jobs/test_notification_kills.py`: kills at random
-moments, and kills within 20 ms after a message has arrived, which is when its note is not written yet.
+moments, and kills within 20 ms after a message has arrived, when its note is not written yet.
 """
 
 import os
