@@ -18,7 +18,7 @@ from tpuctl.jobs.slices import switch_setup
 from tpuctl.models.limits import switch_script
 from tpuctl.operations.jobs import supervise
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 QUICK = {"provisioning_delay_s": 0.1, "acceptance_delay_s": 0.1, "deletion_delay_s": 0.1}
 PATIENCE_S, INTERVAL_S = 1.5, 0.5
 """Slices wait for seconds where they should wait for minutes."""

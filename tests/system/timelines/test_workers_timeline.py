@@ -69,11 +69,7 @@ def objects(cloud: clouds.Cloud) -> list[str]:
 @pytest.mark.parametrize(
     ("how", "phase"),
     [
-        pytest.param("single", "before", marks=clouds.MATRIX),
-        pytest.param("single", "after", marks=clouds.MATRIX),
-        pytest.param("resumable", "at the first byte of", marks=clouds.MATRIX),
         ("resumable", "in the middle of"),
-        pytest.param("xml", "in the middle of", marks=clouds.MATRIX),
         ("xml", "after"),
     ],
 )

@@ -32,6 +32,8 @@ class OverdueSlices:
     """Called when others took this supervisor for dead."""
     clocks: Clocks
     say: Callable[[str], None]
+    has_looked: bool = False
+    """Whether a look is over: a supervisor with nothing else to do does not leave before."""
     troubles: set[str] = field(default_factory=set)
     """What was said of what went wrong."""
 
@@ -42,6 +44,7 @@ class OverdueSlices:
                 await self.delete_once()
             except (TpuctlError, LeaseLostError) as error:
                 self._report(f"cannot look for overdue slices: {error}")
+            self.has_looked = True
             await self.clocks.sleep(EVERY_S)
 
     async def delete_once(self) -> None:

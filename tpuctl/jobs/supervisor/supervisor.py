@@ -110,7 +110,9 @@ class Supervisor:
             self.heartbeat_sender.keep_beating(lambda: pool.is_holding, pool.abandon)
         )
         noting = [asyncio.create_task(self.cost_notes())] if self.cost_notes else []
-        tending = [beating, *noting, *self._lifetime_tasks()]
+        overdue = self._overdue_slices()
+        deleting = [asyncio.create_task(overdue.keep_deleting())] if overdue else []
+        tending = [beating, *noting, *deleting]
         idle_since = reached = self.clocks.monotonic()
         try:
             while True:
@@ -124,7 +126,8 @@ class Supervisor:
                     idle_since = self.clocks.monotonic()
                 if beating.done():
                     beating.result()
-                if self.scope.may_exit(self.clocks.monotonic() - idle_since):
+                is_done = overdue is None or overdue.has_looked
+                if is_done and self.scope.may_exit(self.clocks.monotonic() - idle_since):
                     break
                 await self._pause()
         finally:
@@ -132,13 +135,12 @@ class Supervisor:
         if pool.bug is not None:
             raise pool.bug
 
-    def _lifetime_tasks(self) -> list[asyncio.Task[None]]:
-        """The task that deletes overdue slices, where the context's nodes can be read."""
+    def _overdue_slices(self) -> OverdueSlices | None:
+        """What deletes overdue slices; None where the context's nodes cannot be read."""
         nodes, abandon = self.backends.nodes, self.job_pool.abandon
         if nodes is None:
-            return []
-        overdue = OverdueSlices(nodes, self.heartbeat_sender, abandon, self.clocks, self.say)
-        return [asyncio.create_task(overdue.keep_deleting())]
+            return None
+        return OverdueSlices(nodes, self.heartbeat_sender, abandon, self.clocks, self.say)
 
     async def has_work(self) -> bool:
         """Whether a job in scope is not settled, whoever holds it."""
