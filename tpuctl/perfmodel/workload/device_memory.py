@@ -177,11 +177,12 @@ def _uneven(model: Transformer, ways: Parallelism) -> Any:
 
 
 def _serving_weights(model: Transformer, run: ServingRun) -> Any:
-    """An embedding is not quantized below two bytes a number."""
+    """An embedding is not quantized below two bytes a number; the width of an expert is padded."""
     count, ways = count_parameters(model), run.parallelism
     layers = count.total - count.embedding - count.experts - count.mtp
     embedding = count.embedding * max(run.weight_bytes, COMPUTE_BYTES)
-    experts = count.experts * run.weight_bytes / ways.expert
+    width = model.experts.hidden if model.experts else LANES
+    experts = count.experts * _padded(width) / width * run.weight_bytes / ways.expert
     shards = ways.tensor * ways.pipeline
     return (embedding + layers * run.weight_bytes + experts) / shards
 
