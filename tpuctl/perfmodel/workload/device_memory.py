@@ -251,11 +251,12 @@ def _estimate(
     constants, usable = memory_constants(), usable_bytes(hardware)
     known = sum(kinds[name] for name in exact)
     demand, floor = sum(kinds.values()), sum(least.values())
-    value = np.where(demand > usable, np.maximum(squeezed(floor, usable), usable), demand)
+    least_held = np.maximum(_squeezed(known, floor - known, usable), usable)
+    value = np.where(demand > usable, least_held, demand)
     share = _share(value - known, floor - known, demand - known)
     return MemoryEstimate(
         value_bytes=_plain(value),
-        low_bytes=_plain(squeezed(known + constants["low"] * (floor - known), usable)),
+        low_bytes=_plain(_squeezed(known, constants["low"] * (floor - known), usable)),
         high_bytes=_plain(known + constants["high"] * (demand - known) + more),
         kinds={
             name: _plain(kind if name in exact else _between(least[name], kind, share))
@@ -284,10 +285,14 @@ def usable_bytes(hardware: SliceHardware) -> float:
     return float(device.hbm_usable_bytes or device.hbm_bytes)
 
 
-def squeezed(demand_bytes: Any, usable: float) -> Any:
-    """What is held of a least demand: one that is a little above the memory is the memory."""
-    is_squeezed = (demand_bytes > usable) & (demand_bytes <= usable * SQUEEZE)
-    return np.where(is_squeezed, usable, demand_bytes)
+def _squeezed(known: Any, passing: Any, usable: float) -> Any:
+    """What is held of a least demand: one that is a little above the memory is the memory.
+
+    Only what passes can be squeezed, not parameters.
+    """
+    demand = known + passing
+    is_squeezed = (demand > usable) & (demand <= usable * SQUEEZE) & (known <= usable)
+    return np.where(is_squeezed, usable, demand)
 
 
 def _plain(figure: Any) -> Any:
