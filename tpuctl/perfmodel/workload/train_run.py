@@ -30,6 +30,8 @@ class TrainRun:
     gradient_bytes: int = 4
     moment_bytes: int = 8
     accumulation_steps: int = 1
+    logit_chunks: int = 1
+    """Parts that the loss is computed in, so that only one part of the logits is held."""
 
     @property
     def tokens(self) -> Any:
