@@ -21,8 +21,10 @@ MEANING: Mapping[str, str] = MappingProxyType(
         "memory_efficiency": "share of HBM's bandwidth that a transfer reaches",
         "conversion_bytes_per_s": "float16 made into what the MXU multiplies, and back; "
         "null: in no time of its own",
-        "collective_launch_s": "starting a collective on all its chips and ending it",
+        "collective_step_s": "one message from a chip to the next, of all steps of a collective; "
+        "pooled as that of one device of JAX, and a chip's devices take turns",
         "ici_efficiency": "share of the links' rate that a collective reaches",
+        "dcn_efficiency": "share of a host's network that an exchange between slices reaches",
     }
 )
 
@@ -65,7 +67,8 @@ def own_constants(generation: str) -> dict[str, dict[str, float | int | None]]:
     """Name -> what differs from the pooled value, or was fitted to the generation's own rows."""
     own = constant_fit.constants(generation, accuracy_scores.all_constants())
     other = accuracy_scores.without_generation(generation)
-    pooled = pooled_constants()
+    devices = catalog.generation(generation).devices_per_chip
+    pooled = calibration.for_devices(pooled_constants(), devices)
     return {
         name: {
             "value": getattr(own, name),

@@ -10,7 +10,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tpuctl.perfmodel.chip.calibration import Constants
+from tpuctl import catalog
+from tpuctl.perfmodel.chip.calibration import PER_DEVICE, Constants, for_devices
+from tpuctl.perfmodel.chip.collectives import S_PER_HOP
 from unit.accuracy import published_rows
 from unit.accuracy.published_rows import Table
 from unit.accuracy.simplex import smallest
@@ -26,12 +28,13 @@ TOLD: Mapping[str, Mapping[tuple[str, ...], tuple[str, ...]]] = MappingProxyType
                 "compute_efficiency",
                 "memory_efficiency",
             ),
-            ("collective",): ("collective_launch_s", "ici_efficiency"),
+            ("collective",): ("collective_step_s", "ici_efficiency"),
         },
         "v6e": {
             ("memory",): ("memory_efficiency",),
             ("gemm",): ("compute_efficiency",),
             ("collective",): ("ici_efficiency",),
+            ("dcn",): ("dcn_efficiency",),
         },
         "v4": {
             ("memory",): ("dma_launch_s", "memory_efficiency"),
@@ -51,8 +54,9 @@ UNTOLD: Mapping[str, float] = MappingProxyType(
         "launch_s": 1e-6,
         "compute_efficiency": 0.8,
         "memory_efficiency": 0.8,
-        "collective_launch_s": 1e-9,
+        "collective_step_s": S_PER_HOP,
         "ici_efficiency": 0.8,
+        "dcn_efficiency": 0.8,
         "dma_launch_s": 1e-6,
     }
 )
@@ -80,15 +84,16 @@ def refit(generation: str, data: Sequence[Table], others: Told) -> dict[str, flo
     for kinds, names in TOLD.get(generation, {}).items():
         rows = [one for one in data if one.generation == generation and one.kind in kinds]
         rows = [one for one in rows if one.uses.size]
-        begin = pooled(others) | own
+        begin = for_devices(pooled(others), _devices(generation)) | own
         if rows:
-            own |= _fit(rows, begin, _to_fit(names, others))
+            count = sum(one.uses.size for one in rows)  # one row cannot tell two constants
+            own |= _fit(rows, begin, _to_fit(names, others)[:count])
     return own
 
 
 def constants(generation: str, told: Told) -> Constants:
     """What the model has for a generation: its own, else the others'; as the package has them."""
-    values = pooled(told) | told.get(generation, {})
+    values = for_devices(pooled(told), _devices(generation)) | told.get(generation, {})
     return _constants(generation, {name: rounded(value) for name, value in values.items()})
 
 
@@ -98,12 +103,20 @@ def rounded(value: float) -> float:
 
 
 def pooled(told: Told) -> dict[str, float]:
-    """The geometric mean of the generations that tell a constant."""
+    """The geometric mean of the generations that tell a constant; of one device, if of devices."""
     means = dict(UNTOLD)
     for name in {name for values in told.values() for name in values}:
-        values = [values[name] for values in told.values() if name in values]
+        values = [
+            own[name] / (_devices(generation) if name in PER_DEVICE else 1)
+            for generation, own in told.items()
+            if name in own
+        ]
         means[name] = float(np.exp(np.mean(np.log(values))))
     return means
+
+
+def _devices(generation: str) -> int:
+    return catalog.generation(generation).devices_per_chip
 
 
 def fitted_rows() -> list[Table]:

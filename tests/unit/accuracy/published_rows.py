@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tpuctl.perfmodel.chip.calibration import Constants
 from tpuctl.perfmodel.chip.torus import Axis
 
 MEASUREMENTS = Path(__file__).with_name("measurements")
+Axes = tuple[tuple[int, bool], ...]
+"""Of a group: the chips along each axis, and whether it is a ring."""
 USES = ("fitted", "development", "held_out")
 
 
@@ -119,6 +122,11 @@ def _cores(chip: catalog.Chip, cores: int | None) -> catalog.Chip:
     )
 
 
+def chips_of(axes: Axes) -> int:
+    """The chips of a group."""
+    return prod(length for length, _ in axes)
+
+
 def work_of(table: Table) -> gemm.MatmulWork:
     """The products of a table; what came on chip before the kernel is no HBM traffic of it."""
     m, k, n = (table.columns[side] for side in "mkn")
@@ -144,13 +152,21 @@ def _elementwise(table: Table, constants: Constants) -> np.ndarray:
     return np.asarray(memory.total(memory.elementwise_terms(constants, table.chip, work)))
 
 
-def _collective(table: Table, constants: Constants) -> np.ndarray:
+def collective_s(
+    table: Table, constants: Constants, *, is_topology_aware: bool = False
+) -> np.ndarray:
+    """Seconds of every collective of a table."""
     columns = (table.columns[name] for name in ("operation", "axes", "size_bytes"))
     return np.array(
         [
             collectives.total(
                 collectives.terms(
-                    constants, table.chip, operation, [Axis(*axis) for axis in axes], size_bytes
+                    constants,
+                    table.chip,
+                    operation,
+                    [Axis(*axis) for axis in axes],
+                    size_bytes,
+                    is_topology_aware=is_topology_aware,
                 )
             )
             for operation, axes, size_bytes in zip(*columns, strict=True)
@@ -158,16 +174,28 @@ def _collective(table: Table, constants: Constants) -> np.ndarray:
     )
 
 
+def _dcn(table: Table, constants: Constants) -> np.ndarray:
+    columns = (table.columns[name] for name in ("slices", "size_bytes"))
+    return np.array(
+        [
+            collectives.dcn_terms(constants, table.chip, slices, size_bytes)["dcn"]
+            for slices, size_bytes in zip(*columns, strict=True)
+        ]
+    )
+
+
 _PREDICT = {
+    "dcn": _dcn,
     "gemm": _gemm,
     "memory": _memory,
     "elementwise": _elementwise,
-    "collective": _collective,
+    "collective": collective_s,
 }
 _LABEL = {
     "gemm": lambda row: f"{row['m']:.0f} x {row['k']:.0f} x {row['n']:.0f}",
     "memory": lambda row: f"{row['operation']} {row['size_bytes']:,.0f} B",
     "elementwise": lambda row: f"add to {row['written_bytes']:,.0f} B",
+    "dcn": lambda row: f"{row['operation']} {row['size_bytes']:,.0f} B, {row['slices']:.0f} slices",
     "collective": lambda row: (
         f"{row['operation']} {row['size_bytes']:,.0f} B over "
         + " x ".join(f"{length} {'ring' if is_ring else 'line'}" for length, is_ring in row["axes"])

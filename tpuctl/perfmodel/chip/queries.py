@@ -70,20 +70,35 @@ def dma(generation: str, size_bytes: ArrayLike) -> Estimate:
 
 
 def collective(
-    operation: str, generation: str, axes: Sequence[Axis], size_bytes: ArrayLike
+    operation: str,
+    generation: str,
+    axes: Sequence[Axis],
+    size_bytes: ArrayLike,
+    *,
+    is_topology_aware: bool = False,
 ) -> Estimate:
     """Seconds in which the chips along `axes` exchange an array.
 
     operation is all_reduce, all_gather, reduce_scatter, all_to_all or permute (by one place).
     `size_bytes` is the whole array: what a chip holds before all_reduce or reduce_scatter, what it
     has after all_gather, what all hold together for all_to_all, what one sends by permute.
+
+    The start grows with the number of chips, as it does in every public measurement: the chips are
+    one ring. With `is_topology_aware` it grows with the hops along the axes; nobody has published a
+    measurement of that. The bytes take the same time either way.
     """
-    chip = catalog.generation(generation).chip
-    parts = collectives.terms(constants(generation), chip, operation, axes, size_bytes)
-    value = collectives.total(parts)
-    at_peak = parts["ici"] * constants(generation).ici_efficiency
-    from_ = sources(generation, ("collective_launch_s", "ici_efficiency"))
-    return _estimate(value, at_peak, spread("collective"), parts, from_)
+    chip, fitted = catalog.generation(generation).chip, constants(generation)
+    parts = collectives.terms(
+        fitted, chip, operation, axes, size_bytes, is_topology_aware=is_topology_aware
+    )
+    along_axes = collectives.terms(
+        fitted, chip, operation, axes, size_bytes, is_topology_aware=True
+    )
+    at_peak = parts["ici"] * fitted.ici_efficiency
+    from_ = sources(generation, collectives.CONSTANTS)
+    value, bounds = collectives.total(parts), spread("collective")
+    low = minimum(value * bounds.low, collectives.total(along_axes))
+    return _bounded(value, maximum(low, at_peak), value * bounds.high, parts, from_)
 
 
 def all_reduce(accelerator_type: str, size_bytes: ArrayLike) -> Estimate:
@@ -97,22 +112,20 @@ def dcn_all_reduce(accelerator_type: str, slices: int, size_bytes: ArrayLike) ->
 
     Each slice reduces and scatters, each chip sums its part with the same chip of the other slices,
     each slice gathers. Raises ValueError where the network's rate is not public.
+
+    The network has an interval of its own, which `docs/accuracy.md` explains.
     """
     kind = catalog.accelerator_type(accelerator_type)
     chip = catalog.generation(kind.generation).chip
-    if slices < 1:
-        raise ValueError(f"a number of slices is below 1: {slices}")
-    if chip.dcn_bytes_per_s is None:
-        raise ValueError(f"no public figure of the network between slices of {kind.generation}")
-    inside = all_reduce(accelerator_type, size_bytes)
     part = size(size_bytes) / prod(axis.length for axis in axes_of(accelerator_type))
-    dcn_s = 2 * part * (slices - 1) / slices / chip.dcn_bytes_per_s
+    parts = collectives.dcn_terms(constants(kind.generation), chip, slices, part)
+    inside, bounds = all_reduce(accelerator_type, size_bytes), spread("dcn")
     return Estimate(
-        value_s=inside.value_s + dcn_s,
-        low_s=inside.low_s + dcn_s,
-        high_s=inside.high_s + dcn_s * spread("collective").high,
-        terms={**inside.terms, "dcn": dcn_s},
-        sources=(*inside.sources, "dcn: the chip's share of its host's network, at its peak"),
+        value_s=inside.value_s + parts["dcn"],
+        low_s=inside.low_s + parts["dcn"] * bounds.low,
+        high_s=inside.high_s + parts["dcn"] * bounds.high,
+        terms={**inside.terms, **parts},
+        sources=(*inside.sources, *sources(kind.generation, ("dcn_efficiency",))),
     )
 
 
@@ -131,10 +144,17 @@ def _estimate(
     parts: Mapping[str, Figure],
     from_: tuple[str, ...],
 ) -> Estimate:
+    low = maximum(value * bounds.low, at_peak)
+    return _bounded(value, low, value * bounds.high, parts, from_)
+
+
+def _bounded(
+    value: Figure, low: Figure, high: Figure, parts: Mapping[str, Figure], from_: tuple[str, ...]
+) -> Estimate:
     return Estimate(
         value_s=value,
-        low_s=minimum(value, maximum(value * bounds.low, at_peak)),
-        high_s=value * bounds.high,
+        low_s=minimum(value, low),
+        high_s=maximum(value, high),
         terms=broadcast_terms(parts, value),
         sources=from_,
     )
