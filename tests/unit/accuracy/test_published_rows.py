@@ -70,6 +70,8 @@ def test_the_fit_finds_the_constants_that_made_the_rows() -> None:
         compute_efficiency=0.7,
         memory_efficiency=0.6,
         conversion_bytes_per_s=None,
+        reconverted_rows=128,
+        pinned_compute_efficiency=0.85,
         collective_step_s=2e-6,
         ici_efficiency=0.5,
         dcn_efficiency=0.4,

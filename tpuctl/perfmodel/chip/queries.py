@@ -1,13 +1,22 @@
 """The questions to the model; each answer is an estimate with interval and sources."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from numpy.typing import ArrayLike
 
 from tpuctl import catalog
 from tpuctl.perfmodel.chip import collectives, gemm, memory
-from tpuctl.perfmodel.chip.calibration import Spread, constants, sources, spread
+from tpuctl.perfmodel.chip.calibration import (
+    Constants,
+    Spread,
+    at_clock,
+    constants,
+    sources,
+    spread,
+)
+from tpuctl.perfmodel.chip.chip_part import chip_share, part_count
 from tpuctl.perfmodel.chip.estimate import Estimate
 from tpuctl.perfmodel.chip.numeric import Figure, broadcast_terms, choose, maximum, minimum, size
 from tpuctl.perfmodel.chip.torus import Axis, axes_of
@@ -20,53 +29,96 @@ def matmul(  # noqa: PLR0913 (the shape alone is three)
     n: ArrayLike,
     *,
     dtype: str = "bf16",
+    result_dtype: str | None = None,
+    precision: str | None = None,
     batch: ArrayLike = 1,
     hbm_bytes: ArrayLike | None = None,
+    part: str = "chip",
+    clock: str = "default",
 ) -> Estimate:
-    """`batch` products [m, k] x [k, n] on all TensorCores of one chip.
+    """`batch` products [m, k] x [k, n] on a chip, or a part of it: device or tensorcore.
 
-    dtype is bf16, f32 (six passes of bfloat16), int8, fp8 or f16 (converted); a format that the
-    chip does not multiply as it is has the rate of bfloat16. `terms["compute"]` is how long the
-    MXUs are busy. `hbm_bytes` of operands and results cross HBM: all of them when it is None.
+    dtype is bf16, f32, int8, fp8 or f16 (converted); a format that the chip does not multiply as it
+    is has the rate of bfloat16. precision is that of jax.lax: default, high and highest multiply
+    f32 and f16 in one, three and six passes of bfloat16; when it is None, f32 is multiplied in six
+    and f16 in one. result_dtype is bf16, f16, f32, int32, int8 or fp8; when it is None, that of the
+    operands, of int8 int32 and of fp8 bf16.
+
+    `terms["compute"]` is how long the MXUs are busy. `hbm_bytes` of operands and results cross HBM:
+    all of them when it is None. A large product of ragged float16 has two times, for the compiler
+    chooses between tiles: `other_s` is the one that is not expected, `terms["retiling"]` what small
+    tiles add. clock is default, or pinned to its highest state: ValueError where that is not public.
     """
-    fitted, chip = constants(generation), catalog.generation(generation).chip
-    work = gemm.MatmulWork(m, k, n, dtype, batch, hbm_bytes)
+    fitted, chip = _part_of(generation, part)
+    fitted = at_clock(generation, fitted, clock)
+    work = gemm.MatmulWork(m, k, n, dtype, batch, hbm_bytes, result_dtype, precision)
     parts = gemm.terms(fitted, chip, work)
-    regular, irregular = spread("gemm regular"), spread("gemm irregular")
-    is_regular = gemm.is_regular(work)
-    bounds = Spread(
-        low=choose(is_regular, regular.low, irregular.low),
-        high=choose(is_regular, regular.high, irregular.high),
+    value, fast = gemm.total(parts), gemm.fast_total(parts)
+    bounds = _matmul_bounds(work)
+    low = maximum(fast * bounds.low, gemm.peak_seconds(fitted, parts))
+    from_ = _gemm_sources(generation, chip, dtype, clock)
+    estimate = _bounded(value, low, fast * bounds.high, parts, from_)
+    if not gemm.is_converted(fitted, dtype):
+        return estimate
+    return replace(estimate, other_s=2 * fast + gemm.retiling_s(fitted, work) - value)
+
+
+def _matmul_bounds(work: gemm.MatmulWork) -> Spread:
+    """The ends of the interval over the time with large tiles, by the kind of shape."""
+    kinds = ("gemm regular", "gemm irregular", "gemm irregular large")
+    regular, irregular, large = map(spread, kinds)
+    is_regular, is_large = gemm.is_regular(work), gemm.is_large_and_ragged(work)
+    return Spread(
+        low=choose(is_regular, regular.low, choose(is_large, large.low, irregular.low)),
+        high=choose(is_regular, regular.high, choose(is_large, large.high, irregular.high)),
     )
-    from_ = _gemm_sources(generation, chip, dtype)
-    return _estimate(gemm.total(parts), gemm.peak_seconds(fitted, parts), bounds, parts, from_)
 
 
-def elementwise(
-    generation: str, read_bytes: ArrayLike, written_bytes: ArrayLike, operations: ArrayLike = 0
+def elementwise(  # noqa: PLR0913 (bytes in and out, work, and of what and where)
+    generation: str,
+    read_bytes: ArrayLike,
+    written_bytes: ArrayLike,
+    operations: ArrayLike = 0,
+    *,
+    dtype: str = "bf16",
+    part: str = "chip",
 ) -> Estimate:
     """Seconds of one pass of the vector unit over arrays in HBM.
 
-    `operations` are those of the vector unit on all elements together. Raises ValueError.
+    `operations` are those of the vector unit on all elements together. dtype is bf16, f16, f32,
+    int8, int32 or fp8: f16 is converted where the generation takes time for that. part is chip,
+    device or tensorcore. Raises ValueError.
     """
-    chip = catalog.generation(generation).chip
-    work = memory.VectorPass(read_bytes, written_bytes, operations)
-    parts = memory.elementwise_terms(constants(generation), chip, work)
-    return _memory_estimate(generation, parts, "elementwise")
+    fitted, chip = _part_of(generation, part)
+    work = memory.VectorPass(read_bytes, written_bytes, operations, dtype)
+    parts = memory.elementwise_terms(fitted, chip, work)
+    extra = ("conversion_bytes_per_s",) if dtype == "f16" else ()
+    return _memory_estimate(generation, parts, "elementwise", ("launch_s", *extra))
 
 
-def copy(generation: str, size_bytes: ArrayLike) -> Estimate:
-    """Seconds to copy an array within one chip's HBM: every byte is read and written."""
-    chip = catalog.generation(generation).chip
-    parts = memory.copy_terms(constants(generation), chip, size_bytes)
+def copy(generation: str, size_bytes: ArrayLike, *, part: str = "chip") -> Estimate:
+    """Seconds to copy an array within the HBM of a chip, or by one device or tensorcore of it.
+
+    Every byte is read and written.
+    """
+    fitted, chip = _part_of(generation, part)
+    parts = memory.copy_terms(fitted, chip, size_bytes)
     return _memory_estimate(generation, parts, "memory")
 
 
-def dma(generation: str, size_bytes: ArrayLike) -> Estimate:
-    """Seconds to move an array between HBM and VMEM, one way."""
-    chip = catalog.generation(generation).chip
-    parts = memory.dma_terms(constants(generation), chip, size_bytes)
-    return _memory_estimate(generation, parts, "memory", "dma_launch_s")
+def dma(generation: str, size_bytes: ArrayLike, *, part: str = "chip") -> Estimate:
+    """Seconds to move an array between HBM and VMEM, one way; part: chip, device or tensorcore."""
+    fitted, chip = _part_of(generation, part)
+    parts = memory.dma_terms(fitted, chip, size_bytes)
+    return _memory_estimate(generation, parts, "memory", ("dma_launch_s",))
+
+
+def _part_of(generation: str, part: str) -> tuple[Constants, catalog.Chip]:
+    """The constants and the figures of a part of the chip: the vector units are shared out, too."""
+    fitted, parts = constants(generation), part_count(generation, part)
+    rate = fitted.conversion_bytes_per_s
+    shared = fitted if parts == 1 else replace(fitted, conversion_bytes_per_s=rate and rate / parts)
+    return shared, chip_share(catalog.generation(generation).chip, parts)
 
 
 def collective(
@@ -130,10 +182,13 @@ def dcn_all_reduce(accelerator_type: str, slices: int, size_bytes: ArrayLike) ->
 
 
 def _memory_estimate(
-    generation: str, parts: Mapping[str, Figure], kind: str, launch: str = "launch_s"
+    generation: str,
+    parts: Mapping[str, Figure],
+    kind: str,
+    names: tuple[str, ...] = ("launch_s",),
 ) -> Estimate:
     at_peak = parts["memory"] * constants(generation).memory_efficiency
-    from_ = sources(generation, (launch, "memory_efficiency"))
+    from_ = sources(generation, (*names, "memory_efficiency"))
     return _estimate(memory.total(parts), at_peak, spread(kind), parts, from_)
 
 
@@ -160,10 +215,11 @@ def _bounded(
     )
 
 
-def _gemm_sources(generation: str, chip: catalog.Chip, dtype: str) -> tuple[str, ...]:
-    names = ("launch_s", "compute_efficiency", "memory_efficiency")
+def _gemm_sources(generation: str, chip: catalog.Chip, dtype: str, clock: str) -> tuple[str, ...]:
+    efficiency = "pinned_compute_efficiency" if clock == "pinned" else "compute_efficiency"
+    names = ("launch_s", efficiency, "memory_efficiency")
     if dtype == "f16":
-        return sources(generation, (*names, "conversion_bytes_per_s"))
+        return sources(generation, (*names, "conversion_bytes_per_s", "reconverted_rows"))
     if dtype == "f32" or gemm.is_native(chip, dtype):
         return sources(generation, names)
     note = f"{dtype} on {generation}: no public rate, so that of bfloat16"
