@@ -47,7 +47,8 @@ def matmul(  # noqa: PLR0913 (the shape alone is three)
     `terms["compute"]` is how long the MXUs are busy. `hbm_bytes` of operands and results cross HBM:
     all of them when it is None. A large product of ragged float16 has two times, for the compiler
     chooses between tiles: `other_s` is the one that is not expected, `terms["retiling"]` what small
-    tiles add. clock is default, or pinned to its highest state: ValueError where that is not public.
+    tiles add. clock is default, or pinned to its highest state. Raises ValueError for a name or a
+    size that cannot be, and where no measurement at a pinned clock is public.
     """
     fitted, chip = _part_of(generation, part)
     fitted = at_clock(generation, fitted, clock)
@@ -67,10 +68,10 @@ def _matmul_bounds(work: gemm.MatmulWork) -> Spread:
     """The ends of the interval over the time with large tiles, by the kind of shape."""
     kinds = ("gemm regular", "gemm irregular", "gemm irregular large")
     regular, irregular, large = map(spread, kinds)
-    is_regular, is_large = gemm.is_regular(work), gemm.is_large_and_ragged(work)
+    is_regular, is_long = gemm.is_regular(work), gemm.has_long_sides(work)
     return Spread(
-        low=choose(is_regular, regular.low, choose(is_large, large.low, irregular.low)),
-        high=choose(is_regular, regular.high, choose(is_large, large.high, irregular.high)),
+        low=choose(is_regular, regular.low, choose(is_long, large.low, irregular.low)),
+        high=choose(is_regular, regular.high, choose(is_long, large.high, irregular.high)),
     )
 
 
