@@ -138,13 +138,15 @@ def _unseen_groups() -> list[str]:
     """Held-out collectives with every row of their operation and number of chips left out."""
     chosen = of_kind("collective", ("held_out",))
     found = score(*gather(chosen, accuracy_scores.without_group_s))
+    bounds = accuracy_scores.bounds_of_unseen_group_s
+    inside = accuracy_scores.covered(chosen, "collective", bounds)
     assert found is not None
     return [
         "collective, operation and group unseen",
         str(found.rows),
         f"{found.median:.2f} %, {_met(found.median, BARS['collective'][0])}",
         f"{found.p90:.1f} %",
-        "-",
+        f"{inside:.0f} %, asked 80 %",
         "-",
     ]
 

@@ -24,6 +24,10 @@ NOMINAL = 0.9
 """Share of the rows that an interval is made for."""
 
 
+Bounds = Callable[[Table, str], tuple[np.ndarray, np.ndarray]]
+"""The rows and their kind -> the ends of the interval of each, in seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """Errors of some rows, in percent of what was measured; `bias` is the median with its sign."""
@@ -149,17 +153,31 @@ def without_generation_s(table: Table) -> np.ndarray:
 
 def bounds_s(table: Table, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """The interval of every row, as programs get it: no lower than the peaks allow."""
-    value, fast, spread = unseen_s(table), unseen_fast_s(table), spreads()[kind]
+    return _around(table, kind, unseen_s(table), unseen_fast_s(table))
+
+
+def bounds_of_unseen_group_s(table: Table, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of every collective as of an operation and group not yet seen."""
+    value = without_group_s(table)
+    return _around(table, kind, value, value)
+
+
+def _around(
+    table: Table, kind: str, value: np.ndarray, fast: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    spread = spreads()[kind]
     low = np.minimum(fast * spread["low"], _along_axes_s(table))
     low = np.maximum(low, _at_peak_s(table))
     return np.minimum(low, value), np.maximum(fast * spread["high"], value)
 
 
-def covered(chosen: Sequence[tuple[Table, np.ndarray]], kind: str) -> float:
+def covered(
+    chosen: Sequence[tuple[Table, np.ndarray]], kind: str, bounds: Bounds = bounds_s
+) -> float:
     """Percent of the chosen rows whose published time is in the interval."""
     inside = []
     for table, rows in chosen:
-        low, high = bounds_s(table, kind)
+        low, high = bounds(table, kind)
         inside.append(((low <= table.measured_s) & (table.measured_s <= high))[rows])
     return float(100 * np.mean(np.concatenate(inside)))
 

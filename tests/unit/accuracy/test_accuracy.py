@@ -89,9 +89,11 @@ def test_a_collective_of_an_unseen_operation_and_group_is_predicted_as_well_as_w
     chosen = of_kind("collective", ("held_out",))
 
     found = score(*gather(chosen, accuracy_scores.without_group_s))
+    bounds = accuracy_scores.bounds_of_unseen_group_s
 
     assert found.median <= 25
     assert found.p90 <= 40
+    assert accuracy_scores.covered(chosen, "collective", bounds) >= 80
 
 
 def test_the_nearer_of_the_two_times_of_a_large_product_is_a_good_one() -> None:
