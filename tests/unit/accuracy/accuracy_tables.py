@@ -98,7 +98,7 @@ def constants() -> str:
     return (
         f"No generation is fitted more than six: {_counts()}. In bold what is fitted to its own "
         "rows, n of them; else it is the geometric mean of those that are. In brackets the value "
-        "without this generation. Nothing else is fitted: a hop of 1 us is a book value.\n\n"
+        "without this generation. Nothing else is fitted.\n\n"
     ) + f"{as_table(['', *(f'`{name}`' for name in names)], rows)}\n{meanings}"
 
 

@@ -21,8 +21,14 @@ MEANING: Mapping[str, str] = MappingProxyType(
         "memory_efficiency": "share of HBM's bandwidth that a transfer reaches",
         "conversion_bytes_per_s": "float16 made into what the MXU multiplies, and back; "
         "null: in no time of its own",
-        "collective_launch_s": "starting a collective on all its chips and ending it",
+        "reconverted_rows": "rows of a result for which float16 is converted once where the "
+        "compiler chooses small tiles; of the fitted rows one has such tiles",
+        "pinned_compute_efficiency": "compute_efficiency with the clock pinned to its highest "
+        "state; null: no such state is public",
+        "collective_step_s": "one message from a chip to the next, of all steps of a collective; "
+        "pooled as that of one device of JAX, and a chip's devices take turns",
         "ici_efficiency": "share of the links' rate that a collective reaches",
+        "dcn_efficiency": "share of a host's network that an exchange between slices reaches",
     }
 )
 
@@ -43,10 +49,10 @@ def texts() -> dict[Path, str]:
     return files
 
 
-def pooled_constants() -> dict[str, float]:
+def pooled_constants() -> dict[str, float | None]:
     """Name -> value for a generation that no row tells of."""
     told = constant_fit.pooled(accuracy_scores.all_constants())
-    return {name: constant_fit.rounded(told[name]) for name in MEANING}
+    return {name: constant_fit.rounded(told[name]) if name in told else None for name in MEANING}
 
 
 def rows_that_tell(generation: str, name: str) -> int:
@@ -57,7 +63,7 @@ def rows_that_tell(generation: str, name: str) -> int:
     return sum(
         table.uses.size
         for table in constant_fit.fitted_rows()
-        if table.generation == generation and any(table.kind in each for each in kinds)
+        if table.generation == generation and any(table.tells in each for each in kinds)
     )
 
 
@@ -65,7 +71,8 @@ def own_constants(generation: str) -> dict[str, dict[str, float | int | None]]:
     """Name -> what differs from the pooled value, or was fitted to the generation's own rows."""
     own = constant_fit.constants(generation, accuracy_scores.all_constants())
     other = accuracy_scores.without_generation(generation)
-    pooled = pooled_constants()
+    devices = catalog.generation(generation).devices_per_chip
+    pooled = calibration.for_devices(pooled_constants(), devices)
     return {
         name: {
             "value": getattr(own, name),

@@ -10,10 +10,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tpuctl.perfmodel.chip.calibration import Constants
+from tpuctl import catalog
+from tpuctl.perfmodel.chip.calibration import PER_DEVICE, Constants, for_devices
+from tpuctl.perfmodel.chip.collectives import S_PER_HOP
 from unit.accuracy import published_rows
 from unit.accuracy.published_rows import Table
 from unit.accuracy.simplex import smallest
+
+NOT_POOLED = ("pinned_compute_efficiency",)
+"""What one generation tells says nothing of another: not every clock can be pinned."""
 
 Told = dict[str, dict[str, float]]
 """Generation -> constants that its rows told."""
@@ -26,16 +31,19 @@ TOLD: Mapping[str, Mapping[tuple[str, ...], tuple[str, ...]]] = MappingProxyType
                 "compute_efficiency",
                 "memory_efficiency",
             ),
-            ("collective",): ("collective_launch_s", "ici_efficiency"),
+            ("gemm pinned",): ("pinned_compute_efficiency",),
+            ("collective",): ("collective_step_s", "ici_efficiency"),
         },
         "v6e": {
             ("memory",): ("memory_efficiency",),
             ("gemm",): ("compute_efficiency",),
             ("collective",): ("ici_efficiency",),
+            ("dcn",): ("dcn_efficiency",),
         },
         "v4": {
             ("memory",): ("dma_launch_s", "memory_efficiency"),
             ("gemm", "elementwise"): ("launch_s", "conversion_bytes_per_s"),
+            ("gemm",): ("reconverted_rows",),
         },
         "v5e": {("collective",): ("ici_efficiency",)},
         "v2": {("collective",): ("ici_efficiency",)},
@@ -51,15 +59,19 @@ UNTOLD: Mapping[str, float] = MappingProxyType(
         "launch_s": 1e-6,
         "compute_efficiency": 0.8,
         "memory_efficiency": 0.8,
-        "collective_launch_s": 1e-9,
+        "collective_step_s": S_PER_HOP,
         "ici_efficiency": 0.8,
+        "dcn_efficiency": 0.8,
         "dma_launch_s": 1e-6,
+        "reconverted_rows": 128,
     }
 )
 """Where a fit begins, and what stays where no row tells."""
 
-_CONVERSION_BEGIN = 1e12
-"""Where no row tells it, there is none."""
+_BEGIN: Mapping[str, float] = MappingProxyType(
+    {"conversion_bytes_per_s": 1e12, "pinned_compute_efficiency": 0.9}
+)
+"""Where the fit of these begins; where no row tells them, there are none."""
 
 _ROUND = 0.02
 """Relative error below which the loss is a parabola: what repeated measurements differ by."""
@@ -78,17 +90,18 @@ def refit(generation: str, data: Sequence[Table], others: Told) -> dict[str, flo
     others = {one: values for one, values in others.items() if one != generation}
     own: dict[str, float] = {}
     for kinds, names in TOLD.get(generation, {}).items():
-        rows = [one for one in data if one.generation == generation and one.kind in kinds]
+        rows = [one for one in data if one.generation == generation and one.tells in kinds]
         rows = [one for one in rows if one.uses.size]
-        begin = pooled(others) | own
+        begin = for_devices(pooled(others), _devices(generation)) | own
         if rows:
-            own |= _fit(rows, begin, _to_fit(names, others))
+            count = sum(one.uses.size for one in rows)  # one row cannot tell two constants
+            own |= _fit(rows, begin, _to_fit(names, others)[:count])
     return own
 
 
 def constants(generation: str, told: Told) -> Constants:
     """What the model has for a generation: its own, else the others'; as the package has them."""
-    values = pooled(told) | told.get(generation, {})
+    values = for_devices(pooled(told), _devices(generation)) | told.get(generation, {})
     return _constants(generation, {name: rounded(value) for name, value in values.items()})
 
 
@@ -98,12 +111,20 @@ def rounded(value: float) -> float:
 
 
 def pooled(told: Told) -> dict[str, float]:
-    """The geometric mean of the generations that tell a constant."""
+    """The geometric mean of the generations that tell a constant; of one device, if of devices."""
     means = dict(UNTOLD)
-    for name in {name for values in told.values() for name in values}:
-        values = [values[name] for values in told.values() if name in values]
+    for name in {name for values in told.values() for name in values if name not in NOT_POOLED}:
+        values = [
+            own[name] / (_devices(generation) if name in PER_DEVICE else 1)
+            for generation, own in told.items()
+            if name in own
+        ]
         means[name] = float(np.exp(np.mean(np.log(values))))
     return means
+
+
+def _devices(generation: str) -> int:
+    return catalog.generation(generation).devices_per_chip
 
 
 def fitted_rows() -> list[Table]:
@@ -119,7 +140,11 @@ def _to_fit(names: tuple[str, ...], others: Told) -> tuple[str, ...]:
 
 
 def _constants(generation: str, values: Mapping[str, float]) -> Constants:
-    known: dict[str, float | None] = {"conversion_bytes_per_s": None, **values}
+    known: dict[str, float | None] = {
+        "conversion_bytes_per_s": None,
+        **dict.fromkeys(NOT_POOLED),
+        **values,
+    }
     if generation in WITHOUT_CONVERSION:
         known["conversion_bytes_per_s"] = None
     return Constants(**known)
@@ -135,5 +160,5 @@ def _fit(
         errors = [np.log(table.predicted_s(tried) / table.measured_s) for table in rows]
         return float(np.mean(np.hypot(np.concatenate(errors), _ROUND)))
 
-    start = np.log([max(begin.get(name, _CONVERSION_BEGIN), 1e-6) for name in names])
+    start = np.log([max(begin.get(name, _BEGIN.get(name, 1.0)), 1e-6) for name in names])
     return dict(zip(names, map(float, np.exp(smallest(loss, start))), strict=True))

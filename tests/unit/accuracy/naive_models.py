@@ -20,13 +20,16 @@ from unit.accuracy.simplex import smallest
 Baseline = Callable[[Table], np.ndarray]
 """The rows to predict -> seconds; NaN where the baseline has no answer."""
 
-_PARTS = {"gemm": 3, "memory": 2, "elementwise": 2, "collective": 2}
+_PARTS = {"gemm": 3, "memory": 2, "elementwise": 2, "collective": 2, "dcn": 2}
 """Kind -> how many constants its closed form has, and rows it takes to tell them."""
+
+
+_EXCHANGES = ("collective", "dcn")
 
 
 def roofline(table: Table) -> np.ndarray:
     """The longer of computing and moving, both at the peak."""
-    if table.kind == "collective":
+    if table.kind in _EXCHANGES:
         return _wire_s(table)
     if table.kind != "gemm":
         return _moved_bytes(table) / table.chip.hbm_bytes_per_s
@@ -132,7 +135,7 @@ def _fitted(kind: str, generation: str) -> list[Table]:
 
 def _parts(table: Table) -> np.ndarray:
     """Seconds at the peaks, a row each: of padded operations, of bytes."""
-    if table.kind == "collective":
+    if table.kind in _EXCHANGES:
         return np.column_stack([np.zeros(table.uses.size), _wire_s(table)])
     bytes_s = _moved_bytes(table) / table.chip.hbm_bytes_per_s
     if table.kind != "gemm":
@@ -160,7 +163,10 @@ def _moved_bytes(table: Table) -> np.ndarray:
 
 
 def _wire_s(table: Table) -> np.ndarray:
-    """The busiest link's bytes at its rate."""
+    """The busiest link's bytes at its rate; between slices the network's."""
+    if table.kind == "dcn":
+        slices, size_bytes = (table.columns[name] for name in ("slices", "size_bytes"))
+        return 2 * size_bytes * (slices - 1) / slices / table.chip.dcn_bytes_per_s
     columns = (table.columns[name] for name in ("operation", "axes", "size_bytes"))
     busiest = [
         collectives.link_bytes(operation, [Axis(*axis) for axis in axes], size_bytes)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ import numpy as np
 from tpuctl import catalog
 from tpuctl.perfmodel.chip import collectives, gemm, memory
 from tpuctl.perfmodel.chip.calibration import Constants
+from tpuctl.perfmodel.chip.chip_part import chip_share
 from tpuctl.perfmodel.chip.torus import Axis
 
 MEASUREMENTS = Path(__file__).with_name("measurements")
+Axes = tuple[tuple[int, bool], ...]
+"""Of a group: the chips along each axis, and whether it is a ring."""
 USES = ("fitted", "development", "held_out")
 
 
@@ -32,6 +36,7 @@ class Table:
     chip: catalog.Chip
     dtype: str
     is_prefetched: bool
+    clock: str
     source: str
     recipe: str
     notes: tuple[str, ...]
@@ -47,6 +52,17 @@ class Table:
         """What the model says of every row, in seconds."""
         return np.asarray(_PREDICT[self.kind](self, constants), dtype=float)
 
+    def fast_s(self, constants: Constants) -> np.ndarray:
+        """What the model says if the compiler always chooses large tiles, in seconds."""
+        if self.kind != "gemm":
+            return self.predicted_s(constants)
+        return np.asarray(gemm.fast_total(gemm_terms(self, constants)), dtype=float)
+
+    @property
+    def tells(self) -> str:
+        """The kind of rows that the fit knows: products at a pinned clock are one of their own."""
+        return self.kind if self.clock == "default" else f"{self.kind} {self.clock}"
+
     def select(self, chosen: np.ndarray) -> "Table":
         """The rows that are chosen."""
         columns = {name: column[chosen] for name, column in self.columns.items()}
@@ -61,6 +77,12 @@ class Table:
         """Which products have whole vectors for sides."""
         shape = (self.columns[side] for side in "mkn")
         return np.asarray(gemm.is_regular(gemm.MatmulWork(*shape)))
+
+    @property
+    def is_large(self) -> np.ndarray:
+        """Which irregular products have long sides only."""
+        shape = (self.columns[side] for side in "mkn")
+        return np.asarray(gemm.is_large_and_ragged(gemm.MatmulWork(*shape)))
 
     def labels(self) -> list[str]:
         """How each row is called on the page."""
@@ -89,6 +111,7 @@ def _table(path: Path) -> Table:
         chip=_cores(catalog.generation(read["generation"]).chip, read.get("cores")),
         dtype=read.get("dtype", "bf16"),
         is_prefetched=read.get("prefetched") is not None,
+        clock=read.get("clock", "default"),
         source=read["source"],
         recipe=read["recipe"],
         notes=tuple(read["notes"]),
@@ -110,13 +133,12 @@ def _cores(chip: catalog.Chip, cores: int | None) -> catalog.Chip:
     """The part of a chip that one JAX device is: peaks and bandwidth are its TensorCores' share."""
     if cores is None or cores == chip.tensorcores:
         return chip
-    part = chip.tensorcores // cores
-    return replace(
-        chip,
-        tensorcores=cores,
-        bf16_flops=chip.bf16_flops // part,
-        hbm_bytes_per_s=chip.hbm_bytes_per_s // part,
-    )
+    return chip_share(chip, chip.tensorcores // cores)
+
+
+def chips_of(axes: Axes) -> int:
+    """The chips of a group."""
+    return prod(length for length, _ in axes)
 
 
 def work_of(table: Table) -> gemm.MatmulWork:
@@ -126,8 +148,16 @@ def work_of(table: Table) -> gemm.MatmulWork:
     return gemm.MatmulWork(m, k, n, table.dtype, hbm_bytes=crossing)
 
 
+def gemm_terms(table: Table, constants: Constants) -> dict[str, np.ndarray]:
+    """The terms of the products of a table, at its clock as far as that is fitted."""
+    pinned = constants.pinned_compute_efficiency
+    if table.clock == "pinned" and pinned is not None:
+        constants = replace(constants, compute_efficiency=pinned)
+    return gemm.terms(constants, table.chip, work_of(table))
+
+
 def _gemm(table: Table, constants: Constants) -> np.ndarray:
-    return np.asarray(gemm.total(gemm.terms(constants, table.chip, work_of(table))))
+    return np.asarray(gemm.total(gemm_terms(table, constants)))
 
 
 def _memory(table: Table, constants: Constants) -> np.ndarray:
@@ -144,13 +174,21 @@ def _elementwise(table: Table, constants: Constants) -> np.ndarray:
     return np.asarray(memory.total(memory.elementwise_terms(constants, table.chip, work)))
 
 
-def _collective(table: Table, constants: Constants) -> np.ndarray:
+def collective_s(
+    table: Table, constants: Constants, *, is_topology_aware: bool = False
+) -> np.ndarray:
+    """Seconds of every collective of a table."""
     columns = (table.columns[name] for name in ("operation", "axes", "size_bytes"))
     return np.array(
         [
             collectives.total(
                 collectives.terms(
-                    constants, table.chip, operation, [Axis(*axis) for axis in axes], size_bytes
+                    constants,
+                    table.chip,
+                    operation,
+                    [Axis(*axis) for axis in axes],
+                    size_bytes,
+                    is_topology_aware=is_topology_aware,
                 )
             )
             for operation, axes, size_bytes in zip(*columns, strict=True)
@@ -158,16 +196,28 @@ def _collective(table: Table, constants: Constants) -> np.ndarray:
     )
 
 
+def _dcn(table: Table, constants: Constants) -> np.ndarray:
+    columns = (table.columns[name] for name in ("slices", "size_bytes"))
+    return np.array(
+        [
+            collectives.dcn_terms(constants, table.chip, slices, size_bytes)["dcn"]
+            for slices, size_bytes in zip(*columns, strict=True)
+        ]
+    )
+
+
 _PREDICT = {
+    "dcn": _dcn,
     "gemm": _gemm,
     "memory": _memory,
     "elementwise": _elementwise,
-    "collective": _collective,
+    "collective": collective_s,
 }
 _LABEL = {
     "gemm": lambda row: f"{row['m']:.0f} x {row['k']:.0f} x {row['n']:.0f}",
     "memory": lambda row: f"{row['operation']} {row['size_bytes']:,.0f} B",
     "elementwise": lambda row: f"add to {row['written_bytes']:,.0f} B",
+    "dcn": lambda row: f"{row['operation']} {row['size_bytes']:,.0f} B, {row['slices']:.0f} slices",
     "collective": lambda row: (
         f"{row['operation']} {row['size_bytes']:,.0f} B over "
         + " x ".join(f"{length} {'ring' if is_ring else 'line'}" for length, is_ring in row["axes"])

@@ -70,8 +70,11 @@ def test_the_fit_finds_the_constants_that_made_the_rows() -> None:
         compute_efficiency=0.7,
         memory_efficiency=0.6,
         conversion_bytes_per_s=None,
-        collective_launch_s=9e-6,
+        reconverted_rows=128,
+        pinned_compute_efficiency=0.85,
+        collective_step_s=2e-6,
         ici_efficiency=0.5,
+        dcn_efficiency=0.4,
         dma_launch_s=4e-7,
     )
     rows = [

@@ -12,7 +12,7 @@ from tpuctl.perfmodel.chip.calibration import Constants
 
 GENERATIONS = tuple(each.name for each in catalog.generations())
 NAMES = {field.name for field in dataclasses.fields(Constants)}
-SHARES = {"compute_efficiency", "memory_efficiency", "ici_efficiency"}
+SHARES = {"compute_efficiency", "memory_efficiency", "ici_efficiency", "dcn_efficiency"}
 FILE = json.loads(Path(calibration.__file__).with_name("pooled.json").read_text("utf-8"))
 
 
@@ -27,7 +27,15 @@ def test_a_generation_that_nobody_measured_is_as_the_others():
     unmeasured = [one.name for one in catalog.generations() if not one.calibration]
     assert unmeasured
     for generation in unmeasured:
-        assert dataclasses.asdict(calibration.constants(generation)) == FILE["constants"]
+        devices = catalog.generation(generation).devices_per_chip
+        expected = calibration.for_devices(FILE["constants"], devices)
+        assert dataclasses.asdict(calibration.constants(generation)) == expected
+
+
+def test_the_devices_of_a_chip_take_turns_in_a_step_of_a_collective():
+    both, one = (calibration.for_devices(FILE["constants"], devices) for devices in (2, 1))
+    assert one == FILE["constants"]
+    assert both == one | {"collective_step_s": 2 * one["collective_step_s"]}
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -139,25 +139,51 @@ def test_wraparound_doubles_an_axis(mesh, torus, speed_up):
     assert times[0] / times[1] == pytest.approx(speed_up, rel=0.05)
 
 
-def test_a_small_all_reduce_costs_its_launch_and_hops():
-    estimate = chip.all_reduce("v5litepod-16", 4)
+def steps_of(operation, axes, **options):
+    estimate = chip.collective(operation, "v4", axes, 0, **options)
+    return estimate.terms["latency"] / calibration.constants("v4").collective_step_s
+
+
+def test_a_small_all_reduce_costs_its_launch_and_its_steps():
+    estimate = chip.all_reduce("v5litepod-16", 0)
     assert estimate.value_s == estimate.terms["launch"] + estimate.terms["latency"]
-    assert estimate.terms["latency"] == pytest.approx(12e-6)  # 4x4, open: 2 x (3 + 3) hops
+    step_s = calibration.constants("v5e").collective_step_s
+    assert estimate.terms["latency"] == pytest.approx(2 * 15 * step_s)
 
 
 def test_a_permute_goes_one_hop_and_on_an_open_axis_one_goes_back():
-    closed, opened = (chip.collective("permute", "v4", (each(8),), 0) for each in (ring, line))
-    assert closed.terms["latency"] == pytest.approx(1e-6)
-    assert opened.terms["latency"] == pytest.approx(7e-6)
+    assert steps_of("permute", (ring(8),)) == pytest.approx(1)
+    assert steps_of("permute", (line(8),)) == pytest.approx(7)
 
 
 @pytest.mark.parametrize(
     ("operation", "trips"),
     [("all_gather", 1), ("reduce_scatter", 1), ("all_to_all", 1), ("all_reduce", 2)],
 )
-def test_a_message_goes_to_the_farthest_chip_of_each_axis(operation, trips):
-    estimate = chip.collective(operation, "v4", (ring(8), line(3)), 0)
-    assert estimate.terms["latency"] == pytest.approx(trips * (4 + 2) * 1e-6)
+def test_the_steps_are_of_one_ring_unless_they_follow_the_axes(operation, trips):
+    axes = (ring(8), line(3))
+    assert steps_of(operation, axes) == pytest.approx(trips * 23)
+    assert steps_of(operation, axes, is_topology_aware=True) == pytest.approx(trips * (4 + 2))
+
+
+@given(OPERATIONS, st.sampled_from(TYPES), SIZES)
+def test_the_interval_reaches_down_to_steps_along_the_axes(operation, accelerator_type, size):
+    generation = catalog.accelerator_type(accelerator_type).generation
+    axes = chip.axes_of(accelerator_type)
+    default, aware = (
+        chip.collective(operation, generation, axes, size, is_topology_aware=each)
+        for each in (False, True)
+    )
+    assert default.low_s <= aware.value_s <= default.value_s * (1 + 1e-12)
+    assert default.terms["ici"] == aware.terms["ici"]
+
+
+@given(OPERATIONS, st.integers(1, 63), SIZES)
+def test_a_larger_group_starts_no_sooner(operation, length, size):
+    smaller, larger = (
+        chip.collective(operation, "v5e", (line(each),), size) for each in (length, length + 1)
+    )
+    assert smaller.terms["latency"] <= larger.terms["latency"]
 
 
 @given(OPERATIONS, st.sampled_from(TYPES), SIZES, SIZES)
@@ -187,11 +213,20 @@ def test_arrays_of_sizes_are_each_size_alone():
 
 def test_between_slices_each_chip_sums_its_part():
     inside, across = chip.all_reduce("v5litepod-16", 2**30), dcn_all_reduce(slices=2)
-    # Half of the 64 MiB of a chip to the other slice and half back, at 25 Gbit/s.
-    assert across.terms["dcn"] == pytest.approx(2**26 / 3.125e9)
+    # Half of the 64 MiB of a chip to the other slice and half back, at a share of 25 Gbit/s.
+    share = calibration.constants("v5e").dcn_efficiency
+    assert across.terms["dcn"] == pytest.approx(2**26 / 3.125e9 / share)
     assert across.value_s == inside.value_s + across.terms["dcn"]
-    assert across.low_s < across.value_s < across.high_s
     assert dcn_all_reduce(slices=1).value_s == inside.value_s
+    assert any(source.startswith("dcn_efficiency: ") for source in across.sources)
+
+
+def test_the_network_has_an_interval_of_its_own_down_to_its_peak():
+    inside, across = chip.all_reduce("v5litepod-16", 2**30), dcn_all_reduce(slices=4)
+    at_peak_s = 2 * 2**26 * 3 / 4 / 3.125e9
+    assert across.low_s - inside.low_s == pytest.approx(at_peak_s, rel=2e-3)
+    ratio = (across.high_s - inside.high_s) / across.terms["dcn"]
+    assert ratio == pytest.approx(calibration.spread("dcn").high)
 
 
 def dcn_all_reduce(slices):

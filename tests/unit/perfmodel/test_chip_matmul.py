@@ -207,6 +207,23 @@ def test_float16_is_converted_first_the_smaller_operand_by_both_cores():
     ("ask", "message"),
     [
         (lambda: chip.matmul("v5e", 8, 8, 8, dtype="f64"), "unknown dtype 'f64'; one of: bf16, "),
+        (
+            lambda: chip.matmul("v5e", 8, 8, 8, result_dtype="f64"),
+            "unknown result dtype 'f64'; one",
+        ),
+        (lambda: chip.matmul("v5e", 8, 8, 8, precision="best"), "unknown precision 'best'; one of"),
+        (
+            lambda: chip.matmul("v5e", 8, 8, 8, part="half"),
+            "unknown part 'half'; one of: chip, dev",
+        ),
+        (
+            lambda: chip.matmul("v5e", 8, 8, 8, clock="fast"),
+            "unknown clock 'fast'; one of: default",
+        ),
+        (
+            lambda: chip.matmul("v5e", 8, 8, 8, clock="pinned"),
+            "no public measurement of v5e at a p",
+        ),
         (lambda: chip.matmul("v5e", 8, -1, 8), "not a matrix side: -1"),
         (lambda: chip.matmul("v5e", 8, [3, -2], 8), "not a matrix side: -2"),
         (lambda: chip.matmul("v5e", 8, math.nan, 8), "not a matrix side: nan"),
@@ -230,6 +247,123 @@ def test_every_constant_names_its_source(generation):
     sources = chip.matmul(generation, 8, 8, 8).sources
     assert len(sources) == 3
     assert all(generation in source for source in sources)
+
+
+RAGGED = st.integers(min_value=1_001, max_value=8_000)
+
+
+@given(RAGGED, RAGGED, RAGGED)
+def test_the_interval_holds_both_times_of_a_large_ragged_product(m, k, n):
+    estimate = chip.matmul("v4", m, k, n, dtype="f16")
+    fast, slow = sorted([estimate.value_s, estimate.other_s])
+    assert estimate.low_s <= fast <= slow
+    assert estimate.low_s <= estimate.value_s <= estimate.high_s
+    is_slow = estimate.terms["retiling"] > 0
+    assert estimate.value_s == pytest.approx(slow if is_slow else fast)
+
+
+def test_a_shallow_ragged_product_is_expected_to_be_tiled_small():
+    deep, shallow = (chip.matmul("v4", 2001, k, 2001, dtype="f16") for k in (2001, 1501))
+    assert deep.terms["retiling"] == 0
+    assert deep.other_s > deep.value_s
+    assert shallow.terms["retiling"] > 0
+    assert shallow.other_s == pytest.approx(shallow.value_s - shallow.terms["retiling"])
+
+
+def test_small_tiles_convert_an_operand_again_for_every_block_of_rows():
+    fitted = calibration.constants("v4")
+    again_bytes = 2 * 2001 * 1501 * 2001 / fitted.reconverted_rows
+    retiling_s = chip.matmul("v4", 2001, 1501, 2001, dtype="f16").terms["retiling"]
+    assert retiling_s == pytest.approx(again_bytes / fitted.conversion_bytes_per_s)
+
+
+@pytest.mark.parametrize("sides", [(2048, 1536, 2048), (2001, 1501, 1000), (999, 999, 999)])
+def test_a_regular_or_smaller_product_has_one_time(sides):
+    estimate = chip.matmul("v4", *sides, dtype="f16")
+    assert estimate.other_s == pytest.approx(estimate.value_s)
+    assert estimate.terms["retiling"] == 0
+
+
+@pytest.mark.parametrize(("generation", "dtype"), [("v4", "bf16"), ("v6e", "f16")])
+def test_a_product_that_is_not_converted_has_no_second_time(generation, dtype):
+    assert chip.matmul(generation, 2001, 1501, 2001, dtype=dtype).other_s is None
+
+
+@given(
+    st.sampled_from(GENERATIONS),
+    st.lists(st.tuples(RAGGED, RAGGED, RAGGED), min_size=1, max_size=5),
+)
+def test_both_times_of_an_array_are_those_of_each_shape(generation, shapes):
+    m, k, n = np.array(shapes).T
+    together = chip.matmul(generation, m, k, n, dtype="f16")
+    alone = [chip.matmul(generation, *shape, dtype="f16") for shape in shapes]
+    assert together.value_s.tolist() == [each.value_s for each in alone]
+    if together.other_s is not None:
+        assert together.other_s.tolist() == [each.other_s for each in alone]
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_part_of_a_chip_has_its_share_of_the_peaks(generation):
+    known = catalog.generation(generation)
+    whole = chip.matmul(generation, 8192, 8192, 8192).terms
+    for part, parts in {
+        "chip": 1,
+        "device": known.devices_per_chip,
+        "tensorcore": known.chip.tensorcores,
+    }.items():
+        share = chip.matmul(generation, 8192, 8192, 8192, part=part).terms
+        assert share["compute"] == pytest.approx(parts * whole["compute"])
+        assert share["memory"] == pytest.approx(parts * whole["memory"])
+        assert share["launch"] == whole["launch"]
+
+
+def test_the_vector_units_of_both_cores_convert_side_by_side():
+    whole, core = (
+        chip.matmul("v4", 512, 512, 512, dtype="f16", part=part).terms["conversion"]
+        for part in ("chip", "tensorcore")
+    )
+    # Together they convert the matrix that they share twice.
+    assert core == pytest.approx(2 * whole * 3 / 4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "passes"),
+    [
+        ("f32", None, 6),
+        ("f32", "highest", 6),
+        ("f32", "high", 3),
+        ("f32", "default", 1),
+        ("f16", None, 1),
+        ("f16", "highest", 6),
+        ("bf16", "highest", 1),
+        ("int8", "high", 1 / 2),
+    ],
+)
+def test_a_precision_is_so_many_passes_of_bfloat16(dtype, precision, passes):
+    one = chip.matmul("v6e", 4096, 4096, 4096).terms["compute"]
+    asked = chip.matmul("v6e", 4096, 4096, 4096, dtype=dtype, precision=precision)
+    assert asked.terms["compute"] == pytest.approx(passes * one, rel=1e-3)
+
+
+@pytest.mark.parametrize(("result_dtype", "result_bytes"), [("f32", 4), ("bf16", 2), ("int8", 1)])
+def test_a_result_crosses_memory_in_the_format_that_is_asked(result_dtype, result_bytes):
+    moved = 64 * 256 + 256 * 512 + result_bytes * 64 * 512
+    narrow = chip.matmul("v5e", 64, 256, 512, dtype="int8", result_dtype=result_dtype)
+    told = chip.matmul("v5e", 64, 256, 512, dtype="int8", hbm_bytes=moved)
+    assert narrow.terms["memory"] == told.terms["memory"]
+
+
+def test_a_pinned_clock_multiplies_faster_where_that_is_public():
+    default, pinned = (
+        chip.matmul("tpu7x", 8192, 8192, 8192, part="device", clock=clock)
+        for clock in ("default", "pinned")
+    )
+    fitted = calibration.constants("tpu7x")
+    ratio = fitted.pinned_compute_efficiency / fitted.compute_efficiency
+    assert default.terms["compute"] / pinned.terms["compute"] == pytest.approx(ratio)
+    assert ratio > 1.1
+    assert default.terms["memory"] == pinned.terms["memory"]
+    assert "pinned_compute_efficiency: fitted to 1 public measurements" in pinned.sources[1]
 
 
 def test_how_an_estimate_is_printed():

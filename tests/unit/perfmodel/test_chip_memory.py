@@ -53,6 +53,39 @@ def test_float16_is_converted_where_that_takes_its_time():
     assert memory.total(terms) == terms["launch"] + terms["memory"] + terms["conversion"]
 
 
+@given(st.sampled_from(GENERATIONS), SIZES, SIZES)
+def test_float16_takes_no_less_than_bfloat16(generation, read, written):
+    half, brain = (
+        chip.elementwise(generation, read, written, dtype=dtype) for dtype in ("f16", "bf16")
+    )
+    rate = calibration.constants(generation).conversion_bytes_per_s
+    conversion_s = 0 if rate is None else (read + written) / rate
+    assert half.terms["conversion"] == conversion_s
+    assert half.value_s == pytest.approx(brain.value_s + conversion_s)
+
+
+@pytest.mark.parametrize("move", ["copy", "dma", "elementwise"])
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_part_of_a_chip_has_its_share_of_the_bandwidth(generation, move):
+    counts = {
+        "device": catalog.generation(generation).devices_per_chip,
+        "tensorcore": catalog.generation(generation).chip.tensorcores,
+    }
+    sizes = (2**30, 2**29) if move == "elementwise" else (2**30,)
+    whole = getattr(chip, move)(generation, *sizes)
+    for part, parts in counts.items():
+        share = getattr(chip, move)(generation, *sizes, part=part)
+        assert share.terms["memory"] == pytest.approx(parts * whole.terms["memory"])
+        assert share.terms["launch"] == whole.terms["launch"]
+
+
+def test_an_unknown_format_or_part_is_refused():
+    with pytest.raises(ValueError, match="unknown dtype 'f64'; one of: bf16, f16, f32, int8, int"):
+        chip.elementwise("v5e", 1, 1, dtype="f64")
+    with pytest.raises(ValueError, match="unknown part 'core'; one of: chip, device, tensorcore"):
+        chip.copy("v5e", 1, part="core")
+
+
 def test_nothing_to_move_costs_the_launch():
     assert chip.copy("v5e", 0).value_s == chip.copy("v5e", 0).terms["launch"] > 0
 

@@ -15,6 +15,8 @@ class Estimate:
 
     `terms` need not add up to the value: some run beside each other. `sources` say where the
     constants come from, and what is known of a generation that nobody measured in public.
+    `other_s` is the time if the compiler makes the other of its two choices, which the interval
+    covers; it is the value where there is one choice, None for work that never has two.
     """
 
     label: ClassVar[str] = "modelled"
@@ -24,6 +26,7 @@ class Estimate:
     high_s: Figure
     terms: Mapping[str, Figure]
     sources: tuple[str, ...]
+    other_s: Figure | None = None
 
     def __str__(self) -> str:
         return _range(self.value_s, self.low_s, self.high_s, "s", self.label)

@@ -14,6 +14,9 @@ from tpuctl import catalog
 from tpuctl.perfmodel.chip.calibration import Constants
 from tpuctl.perfmodel.chip.numeric import Figure, maximum, size
 
+ELEMENT_DTYPES = ("bf16", "f16", "f32", "int8", "int32", "fp8")
+"""What an elementwise pass works on; float16 alone is converted first."""
+
 _LANES_PER_CORE = 8 * 128
 _ALUS_PER_LANE = 2
 """On v4. v5e has four (jax-ml/scaling-book), but what vectors wait for is nearly always memory."""
@@ -48,6 +51,8 @@ def elementwise_terms(
     constants: Constants, chip: catalog.Chip, work: VectorPass
 ) -> dict[str, Figure]:
     """Seconds of launch, memory, vector and conversion of one pass; raises ValueError."""
+    if work.dtype not in ELEMENT_DTYPES:
+        raise ValueError(f"unknown dtype {work.dtype!r}; one of: {', '.join(ELEMENT_DTYPES)}")
     size_bytes = size(work.read_bytes) + size(work.written_bytes)
     return {
         **_kernel_terms(constants, chip, size_bytes),

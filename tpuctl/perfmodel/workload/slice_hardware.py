@@ -1,10 +1,11 @@
 """What one device of a slice can do, and how the devices are joined."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 from tpuctl import catalog
+from tpuctl.perfmodel.chip.chip_part import chip_share
 from tpuctl.perfmodel.chip.torus import Axis, axes
 
 
@@ -43,22 +44,6 @@ def slice_hardware(generation: str, topology: str) -> SliceHardware:
         generation=generation,
         topology=topology,
         axes=axes(generation, topology),
-        device=_device(known.chip, known.devices_per_chip),
+        device=chip_share(known.chip, known.devices_per_chip),
         devices_per_chip=known.devices_per_chip,
-    )
-
-
-def _device(chip: catalog.Chip, devices: int) -> catalog.Chip:
-    if devices == 1:
-        return chip
-    return replace(
-        chip,
-        tensorcores=chip.tensorcores // devices,
-        bf16_flops=chip.bf16_flops // devices,
-        int8_ops=chip.int8_ops and chip.int8_ops // devices,
-        fp8_flops=chip.fp8_flops and chip.fp8_flops // devices,
-        hbm_bytes=chip.hbm_bytes // devices,
-        hbm_usable_bytes=chip.hbm_usable_bytes and chip.hbm_usable_bytes // devices,
-        hbm_bytes_per_s=chip.hbm_bytes_per_s // devices,
-        dcn_bytes_per_s=chip.dcn_bytes_per_s and chip.dcn_bytes_per_s // devices,
     )
