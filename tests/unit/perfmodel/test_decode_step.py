@@ -11,6 +11,7 @@ from tpuctl.perfmodel.workload.forward_pass import experts_hit, sequence_cache_b
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.prefill import prefill
+from tpuctl.perfmodel.workload.serving_constants import known_engines
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 
@@ -149,3 +150,12 @@ def test_stages_of_a_pipeline_share_the_requests_and_not_the_layers() -> None:
     piped, alone = (decode_step(HARDWARE, MODEL, run) for run in (stages, one))
     same = ("weights", "cache", "collectives", "layers")
     assert {name: piped.terms[name] for name in same} == {name: alone.terms[name] for name in same}
+
+
+def test_an_engine_is_known_in_upper_and_lower_case() -> None:
+    assert known_engines() == ("jetstream", "sglang-jax", "vllm", "vllm-torchtpu")
+    small, capital, other = (
+        decode_step(HARDWARE, MODEL, run_of(engine=engine)).value_s
+        for engine in ("vllm", "vLLM", "another")
+    )
+    assert small == capital != other

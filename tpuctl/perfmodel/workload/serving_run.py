@@ -18,8 +18,8 @@ class ServingRun:
 
     `prefills_per_step` says how many prompts are read beside one step of decoding: None is the
     closed loop, where every request that ends is followed by another one; 0 is decoding alone.
-    `cached_prompt_tokens` of each prompt are in the cache before it arrives. `engine` is the
-    serving program (`vllm`, `sglang-jax`, `jetstream`); an unknown one has the mean of those.
+    `cached_prompt_tokens` of each prompt are in the cache before it arrives. `engine` is one
+    of serving_constants.known_engines, upper or lower case; any other has the mean of those.
     """
 
     requests: Any
