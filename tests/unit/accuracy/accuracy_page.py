@@ -16,6 +16,7 @@ from unit.accuracy import (
     multislice_check,
     naive_models,
     published_rows,
+    serving_section,
 )
 from unit.accuracy.accuracy_scores import gather, of_kind, score
 from unit.accuracy.accuracy_tables import as_table, as_text
@@ -100,6 +101,7 @@ def page() -> str:
         "## What was fitted\n\n" + accuracy_tables.constants(),
         memory_section.section(),
         "## Intervals\n\n" + accuracy_tables.intervals(),
+        "## Serving: prefill and decode\n\n" + serving_section.section(),
         "## Sources\n\n" + accuracy_tables.sources(),
         "## Every row\n\n" + "\n".join(map(accuracy_tables.every_row, published_rows.tables())),
     ]
