@@ -7,13 +7,14 @@ int8  products and sums exact, in int32, which wraps around as on the chip
 With precision "high" or "highest", float32 and float16 operands are cut into two or three
 bfloat16 parts instead, as XLA does; PASSES are the products of parts that it then makes.
 
-The float32 sums of random operands, x @ x.T included, are within 3e-7 of the exact ones (Frobenius,
-relative; K up to 65,536). Where nearly all products are the same few numbers of one sign, each
-addition is rounded in the same direction: up to 2e-6 of x @ x.T, 2e-5 otherwise. With "highest" no
-product is short, every addition is rounded, and 3e-7 becomes 5e-7; "high" leaves out 8e-6. The order is that
-of this machine's BLAS, which is not a systolic array's. It depends on the operands' shapes and
-layout, on the number of threads and on whether sums grow steadily (_grows_steadily): with the same
-of these a product has the same bits.
+The float32 sums of random operands, positive ones and x @ x.T included, are within 3e-7 of the
+exact ones (Frobenius, relative; K up to 65,536). Where all products are a few numbers of one sign,
+every addition may be rounded in the same direction: 2e-6 was measured. "high" leaves out up to
+8e-6 of random operands; of "highest" every addition is rounded, and sums are within 5e-7.
+
+The order of sums is that of this machine's BLAS, which is not a systolic array's. It depends on the
+operands' shapes and layout, on whether their sums grow steadily, and on the number of threads: with
+the same of these a product has the same bits.
 """
 
 import threading

@@ -58,7 +58,9 @@ def test_a_product_with_its_own_transpose_is_as_exact(m, k, scale):
     assert error(batch[1], exactly(x[:8], x.T)) <= BAR
 
 
-@pytest.mark.parametrize(("precision", "bar", "least"), [("high", 8e-6, 1e-6), ("highest", 5e-7, 0)])
+@pytest.mark.parametrize(
+    ("precision", "bar", "least"), [("high", 8e-6, 1e-6), ("highest", 5e-7, 0)]
+)
 @pytest.mark.parametrize("form", ["f32", "f16"])
 def test_a_higher_precision_takes_more_of_the_bits(precision, bar, least, form):
     left, right = normal(70, 300), normal(300, 50, seed=1)
