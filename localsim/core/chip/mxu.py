@@ -109,7 +109,8 @@ def _three_passes(operands: Sequence[NDArray[Any]], formats: Sequence[str]) -> N
     rest += matmul(left_rest, right, formats=narrow)
     total = matmul(left, right, formats=narrow)
     # An infinity times no rest is a NaN, which is none of the product's.
-    return np.add(total, rest, out=total, where=np.isfinite(total))
+    np.add(total, rest, out=total, where=np.isfinite(total))
+    return total
 
 
 def _halves(values: F32, form: str) -> tuple[F32, F32]:
@@ -136,9 +137,9 @@ def _product(
 ) -> NDArray[Any]:
     """The product, cut along K into `blocks`, these into smaller ones; their sums are of `kind`."""
     if not blocks:
-        return np.matmul(left, right).astype(kind, copy=False)
+        product: NDArray[Any] = np.matmul(left, right).astype(kind, copy=False)
+        return product
     size, *smaller = blocks
-    total: NDArray[Any]
     total = _product(left[..., :size], right[..., :size, :], blocks=(*smaller,), kind=kind)
     for start in range(size, left.shape[-1], size):
         block = slice(start, start + size)
