@@ -150,8 +150,8 @@ def _product(
 def _blocks(left: F32, right: F32) -> tuple[int, ...]:
     """How many products BLAS may add, and how many of the sums are added at a time.
 
-    BLAS takes blocks itself, but not of vectors and small matrices. Short blocks take up to half as
-    long again, so that only those products have them that need them.
+    BLAS takes blocks itself, but not of vectors and small matrices. Short blocks take up to twice
+    as long: only those products have them that need them.
     """
     *_, rows, k = left.shape
     columns = right.shape[-1]
