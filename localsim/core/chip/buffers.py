@@ -19,7 +19,7 @@ class Buffer:
     """An array that a chip holds; its memory is free again when the last Buffer on it is dropped.
 
     `values` cannot be written: float32 for f32, float32 with clear low bits for bf16 (they are
-    never rounded again), int8, int32, uint8 codes for e4m3 and e5m2.
+    never rounded again), float16 for f16, int8, int32, bool for pred, uint8 codes for e4m3, e5m2.
     """
 
     __slots__ = ("_allocation", "dtype", "values")

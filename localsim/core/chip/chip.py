@@ -5,7 +5,7 @@ from math import prod
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from localsim.core.chip import buffers, costs, mxu, operands, vpu
 from localsim.core.chip.buffers import Buffer
@@ -19,8 +19,11 @@ from tpuctl import catalog
 
 _Any = TypeVar("_Any", bound=Array)
 
-Narrow = Literal["bf16", "e4m3", "e5m2", "int8"]
+Narrow = Literal["bf16", "f16", "e4m3", "e5m2", "int8", "pred"]
 """Formats in which the vector unit leaves its results in HBM, as a Buffer."""
+NarrowProduct = Literal["bf16", "f16", "e4m3", "e5m2", "int8"]
+"""Formats in which the matrix unit leaves its results in HBM, as a Buffer."""
+Precision = Literal["default", "high", "highest"]
 
 
 class Chip:
@@ -42,7 +45,7 @@ class Chip:
         self.counters = Counters()
         self.executions = Executions()
 
-    def put(self, values: NDArray[Any], dtype: str = "f32", memory: str = "hbm") -> Buffer:
+    def put(self, values: ArrayLike, dtype: str = "f32", memory: str = "hbm") -> Buffer:
         """Hold values in a format of formats.FORMATS; the way from the host is not charged."""
         there, shape = self._memory(memory), np.shape(values)
         # First of all: the copy may be more than this machine has.
@@ -59,22 +62,66 @@ class Chip:
         self.charge(costs.dma_cost(self.generation, buffer.packed_bytes))
         return moved
 
-    def matmul(self, left: Array, right: Array, *, dtype: str = "bf16") -> NDArray[Any]:
+    @overload
+    def matmul(
+        self,
+        left: Array,
+        right: Array,
+        *,
+        dtype: str | None = None,
+        precision: Precision = "default",
+        result_dtype: Literal["f32", "int32"] | None = None,
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def matmul(
+        self,
+        left: Array,
+        right: Array,
+        *,
+        dtype: str | None = None,
+        precision: Precision = "default",
+        result_dtype: NarrowProduct,
+    ) -> Buffer: ...
+
+    def matmul(
+        self,
+        left: Array,
+        right: Array,
+        *,
+        dtype: str | None = None,
+        precision: str = "default",
+        result_dtype: str | None = None,
+    ) -> NDArray[Any] | Buffer:
         """Multiply [..., m, k] x [..., k, n], batches broadcast, to float32; int8 to int32.
 
-        `dtype` says what ndarrays are to the matrix unit: bf16 (they are rounded), int8, or codes
-        of e4m3 or e5m2. A Buffer is what it holds. Raises ValueError for what does not go together,
-        TypeError for what is not an array.
+        `dtype` says what arrays other than Buffers are to the matrix unit: bf16 (they are rounded),
+        f32, f16, int8, or codes of e4m3 or e5m2; by default bf16, and f32 with a precision above
+        "default". A Buffer is what it holds. `precision` cuts f32 and f16 operands into bfloat16
+        parts: "default" makes one product of them, "high" three, "highest" six; all others are
+        multiplied exactly with any. With a narrow `result_dtype` (bf16, f16, e4m3, e5m2; int8 of
+        int8, which wraps around) a Buffer in HBM comes back, of sums rounded once. Raises
+        ValueError for what does not go together, TypeError for what is not an array.
         """
-        a, b = (operands.matmul_operand(self._own(each), dtype) for each in (left, right))
-        shape, result_shape = operands.product_shape(left.shape, right.shape)
-        result_dtype = "int32" if a.dtype == "int8" else "f32"
+        mxu.require_precision(precision)
+        given_dtype = dtype or ("bf16" if precision == "default" else "f32")
+        a, b = (
+            operands.matmul_operand(self._own(each), given_dtype, precision)
+            for each in (left, right)
+        )
+        shape, result_shape = operands.product_shape(a.values.shape, b.values.shape)
+        result_dtype = operands.product_dtype(a.dtype, result_dtype)
         result_bytes = self._make_room((a, b), result_shape, result_dtype)
+        formats = a.dtype, b.dtype
         with self.executions:
-            product = mxu.matmul(a.values, b.values, formats=(a.dtype, b.dtype))
+            product = mxu.matmul(a.values, b.values, formats=formats, precision=precision)
+        is_wide = result_dtype in ("f32", "int32")
+        held = product if is_wide else self._hold_product(product, result_dtype)
         hbm_bytes = a.read_bytes + b.read_bytes + result_bytes
-        self.charge(costs.matmul_cost(self.generation, shape, a.dtype, hbm_bytes))
-        return product
+        passes = mxu.PASSES[precision] if mxu.is_cut(formats) else 1
+        kind = "f16" if "f16" in formats else a.dtype
+        self.charge(costs.matmul_cost(self.generation, shape, kind, hbm_bytes, passes))
+        return held
 
     @overload
     def elementwise(
@@ -91,29 +138,58 @@ class Chip:
     ) -> F32 | Buffer:
         """A function of arrays on the vector unit, in float32.
 
-        A float32 ndarray comes back; with any other dtype a Buffer in HBM, rounded once.
+        The function is given arrays that it cannot write. A float32 ndarray comes back; with any
+        other dtype a Buffer in HBM, rounded once.
         """
         given = [operands.vector_operand(self._own(each)) for each in arrays]
         self._make_room(given, (), dtype)
         with self.executions:
             result = vpu.elementwise(function, *(each.values for each in given))
         written_bytes = self._make_room(given, result.shape, dtype)
-        held: F32 | Buffer
-        if dtype == "f32":
-            held = np.asarray(result, np.float32)
-        else:
-            held = buffers.hold_values(result, dtype, self.hbm)
+        held = self._hold(result, dtype)
         self._charge_vector(given, written_bytes)
         return held
 
-    def reduce(self, kind: str, array: Array, axis: int | Sequence[int] | None = None) -> F32:
-        """Return the "sum", "max" or "mean" along axes (None: all), in float32."""
+    @overload
+    def reduce(
+        self,
+        kind: str,
+        array: Array,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: Literal["f32"] = "f32",
+    ) -> F32: ...
+
+    @overload
+    def reduce(
+        self,
+        kind: str,
+        array: Array,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: Literal["bf16", "f16", "e4m3", "e5m2"],
+    ) -> Buffer: ...
+
+    def reduce(
+        self,
+        kind: str,
+        array: Array,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: str = "f32",
+    ) -> F32 | Buffer:
+        """Return the "sum", "max" or "mean" along axes (None: all), in float32.
+
+        With any other dtype a Buffer in HBM comes back, rounded once.
+        """
         given = operands.vector_operand(self._own(array))
-        self._make_room([given], (), "f32")
+        self._make_room([given], (), dtype)
         with self.executions:
             result = vpu.reduce(kind, given.values, axis)
-        self._charge_vector([given], self._make_room([given], result.shape, "f32"))
-        return result
+        written_bytes = self._make_room([given], result.shape, dtype)
+        held = self._hold(result, dtype)
+        self._charge_vector([given], written_bytes)
+        return held
 
     def charge_traffic(self, size_bytes: int) -> None:
         """Add the cost of reading or writing that many bytes of HBM."""
@@ -136,6 +212,17 @@ class Chip:
         if isinstance(array, Buffer) and array.memory not in (self.hbm, self.vmem):
             raise ValueError(f"{array!r} is held by another chip")
         return array
+
+    def _hold(self, result: NDArray[Any], dtype: str) -> F32 | Buffer:
+        """A float32 result as it is, any other rounded to a Buffer in HBM."""
+        if dtype == "f32":
+            return np.asarray(result, np.float32)
+        return buffers.hold_values(result, dtype, self.hbm)
+
+    def _hold_product(self, product: NDArray[Any], dtype: str) -> Buffer:
+        """A product in a narrow format, in HBM; int32 wraps around to int8."""
+        narrow = product.astype(np.int8) if dtype == "int8" else product
+        return buffers.hold_values(narrow, dtype, self.hbm)
 
     def _charge_vector(self, given: Sequence[Operand], written_bytes: int) -> None:
         read_bytes = operations = 0

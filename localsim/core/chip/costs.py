@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from localsim.core.chip.counters import Counters
+from localsim.core.chip.mxu import PASSES
 from localsim.core.numbers.formats import format_of
 from tpuctl.perfmodel import chip as model
 
@@ -13,24 +14,31 @@ _KNOWN = 4096
 
 @lru_cache(_KNOWN)
 def matmul_cost(
-    generation: str, shape: tuple[int, int, int, int], dtype: str, hbm_bytes: int
+    generation: str,
+    shape: tuple[int, int, int, int],
+    dtype: str,
+    hbm_bytes: int,
+    passes: int = 1,
 ) -> Counters:
     """[batch, m, k] x [batch, k, n] by (batch, m, k, n); nothing where there is nothing to add.
 
-    `dtype` is what an operand holds, `hbm_bytes` what crosses HBM of operands and result.
+    `dtype` is what an operand holds, `hbm_bytes` what crosses HBM of operands and result. Of more
+    than one pass, each is a product of bfloat16 parts: six of them are the model's f32.
     """
     batch, m, k, n = shape
     if not all(shape):
         return Counters()
-    unit = format_of(dtype).unit or "bf16"
-    estimate = model.matmul(generation, m, k, n, dtype=unit, batch=batch, hbm_bytes=hbm_bytes)
+    kind, batches = format_of(dtype).model_dtype, float(batch)
+    if passes > 1:
+        kind, batches = "f32", batch * passes / max(PASSES.values())
+    estimate = model.matmul(generation, m, k, n, dtype=kind, batch=batches, hbm_bytes=hbm_bytes)
     cost = Counters(
         flops=2 * batch * m * k * n,
         hbm_bytes=hbm_bytes,
         mxu_busy_s=estimate.terms["compute"],
         modelled_s=estimate.value_s,
     )
-    return with_energy(generation, cost, dtype)
+    return with_energy(generation, cost, dtype, passes)
 
 
 @lru_cache(_KNOWN)
@@ -51,14 +59,17 @@ def dma_cost(generation: str, size_bytes: int) -> Counters:
     return with_energy(generation, cost)
 
 
-def with_energy(generation: str, cost: Counters, dtype: str = "bf16") -> Counters:
-    """Add the energy in joules: of products of `dtype` operands, of bytes and of time."""
+def with_energy(generation: str, cost: Counters, dtype: str = "bf16", passes: int = 1) -> Counters:
+    """Add the energy in joules: of products of `dtype` operands, of bytes and of time.
+
+    Of more than one pass, each is of products of bfloat16.
+    """
     estimate = model.energy(
         generation,
-        macs=cost.flops // 2,
+        macs=passes * cost.flops // 2,
         hbm_bytes=cost.hbm_bytes,
         ici_bytes=cost.ici_bytes,
         seconds=cost.modelled_s,
-        dtype=format_of(dtype).unit or "bf16",
+        dtype="bf16" if passes > 1 else format_of(dtype).model_dtype,
     )
     return replace(cost, energy_j=estimate.value_j)

@@ -8,7 +8,8 @@ from typing import Self
 class Counters:
     """What was done since the chip was switched on; a difference of two is what was done between.
 
-    `flops` counts the matrix unit alone, 2 for each product of an int8 or fp8 matmul too.
+    `flops` counts the matrix unit alone, 2 for each product of two elements, of int8 and fp8 too,
+    and of float32 in several passes.
     `energy_j` is an estimate where a generation's power is not public.
     """
 

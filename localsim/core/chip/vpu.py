@@ -15,10 +15,13 @@ _KEPT = "?bBhHiIlLqQf"
 
 
 def elementwise(function: Callable[..., NDArray[Any]], *arrays: NDArray[Any]) -> NDArray[Any]:
-    """Return a function of arrays in memory of its own; all floats are float32."""
+    """Return a function of arrays in memory of its own; all floats are float32.
+
+    The function can read its arrays but not write them, as on the chip: numpy raises ValueError.
+    """
     # Overflow and 0/0 become infinities and NaNs without a word, as on the chip.
     with np.errstate(all="ignore"):
-        given = [_narrowed(each) for each in arrays]
+        given = [_read_only(_narrowed(each)) for each in arrays]
         values = _narrowed(np.asarray(function(*given)))
     is_given = any(np.may_share_memory(values, each) for each in given)
     return values.copy() if is_given else values
@@ -78,6 +81,12 @@ def _last_first(dimensions: int, axis: int | Sequence[int] | None) -> Iterable[i
     if len(falling) < len(axes):
         raise ValueError(f"an axis is named twice: {axis}")
     return falling
+
+
+def _read_only(values: NDArray[Any]) -> NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:

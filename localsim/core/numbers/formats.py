@@ -9,20 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localsim.core.numbers.fp8 import encode_fp8
-from localsim.core.numbers.numerics import bfloat16, float32
+from localsim.core.numbers.numerics import bfloat16, float16, float32
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
     """A number format: bytes on the chip, and how an array comes to hold it, its own or another.
 
-    `unit` is the model's dtype of the rate at which the matrix unit multiplies it; None where no
-    matrix unit does.
+    Formats of one `unit` can be multiplied by each other; it is None where no matrix unit does.
+    `model_dtype` is the performance model's dtype of such products.
     """
 
     element_bytes: int
     take: Callable[[NDArray[Any]], NDArray[Any]]
     unit: str | None
+    model_dtype: str = "bf16"
 
 
 def _codes(form: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -35,12 +36,14 @@ def _codes(form: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 
 def _exactly(kind: type[np.generic]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """A function that returns arrays of a type as they are, and raises ValueError for others.
+    """A function that returns arrays of a type as they are, and masks as zeros and ones.
 
-    Whoever has another type decides how it is converted.
+    It raises ValueError for others: whoever has another type decides how it is converted.
     """
 
     def take(values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype == np.bool_:
+            return values.astype(kind, copy=False)
         if values.dtype != kind:
             raise ValueError(f"{np.dtype(kind)} values are expected, not {values.dtype}")
         return values
@@ -52,10 +55,12 @@ FORMATS: Mapping[str, NumberFormat] = MappingProxyType(
     {
         "f32": NumberFormat(4, float32, "bf16"),
         "bf16": NumberFormat(2, bfloat16, "bf16"),
-        "e4m3": NumberFormat(1, _codes("e4m3"), "fp8"),
-        "e5m2": NumberFormat(1, _codes("e5m2"), "fp8"),
-        "int8": NumberFormat(1, _exactly(np.int8), "int8"),
+        "f16": NumberFormat(2, float16, "bf16", "f16"),
+        "e4m3": NumberFormat(1, _codes("e4m3"), "fp8", "fp8"),
+        "e5m2": NumberFormat(1, _codes("e5m2"), "fp8", "fp8"),
+        "int8": NumberFormat(1, _exactly(np.int8), "int8", "int8"),
         "int32": NumberFormat(4, _exactly(np.int32), None),
+        "pred": NumberFormat(1, _exactly(np.bool_), None),
     }
 )
 

@@ -66,11 +66,12 @@ def encode_fp8(values: Any, form: str) -> Codes:
     return np.asarray(_encoded(form)[halves])
 
 
-def decode_fp8(codes: Codes, form: str) -> F32:
+def decode_fp8(codes: Any, form: str) -> F32:
     """The numbers of codes, exactly: each of them is a bfloat16 too.
 
     Raises ValueError for what is not uint8, and for an unknown format.
     """
+    codes = np.asarray(codes)
     if codes.dtype != np.uint8:
         raise ValueError(f"codes of {form} are uint8, not {codes.dtype}")
     numbers = np.empty_like(codes, np.float32, subok=False)

@@ -1,4 +1,7 @@
-"""bfloat16, as float32 arrays that hold no other values: the low 16 bits of each are clear."""
+"""bfloat16, as float32 arrays that hold no other values: the low 16 bits of each are clear.
+
+float16 and float32 are numpy's own.
+"""
 
 import threading
 from math import isnan
@@ -26,6 +29,20 @@ def float32(values: Any) -> F32:
     # What is too great becomes an infinity, as on the chip.
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
+
+
+def float16(values: Any) -> NDArray[np.float16]:
+    """The values as IEEE half precision, rounded to nearest, ties to even.
+
+    What is not float32 or float16 is rounded to float32 first; raises ValueError for what is not a
+    real number.
+    """
+    array = np.asarray(values)
+    if array.dtype == np.float16:
+        return array
+    # What is past 65,504 becomes an infinity, as on the chip.
+    with np.errstate(over="ignore", under="ignore"):
+        return float32(array).astype(np.float16)
 
 
 def bfloat16(values: Any, out: F32 | None = None) -> F32:

@@ -13,7 +13,8 @@ from localsim.core.chip import backends, jax_matmul, mxu
 from localsim.core.numbers.numerics import bfloat16
 
 PROGRAM = Path(__file__).with_name("matmul_program.py")
-NEW, OLD = frozenset({"fma", "amx_bf16"}), frozenset({"fma", "avx512_bf16"})
+NEW, OLD = frozenset({"fma", "avx512_bf16", "amx_bf16"}), frozenset({"fma", "avx512_bf16"})
+OLDEST = frozenset({"fma", "avx512f"})
 WORKER = {"LOCALSIM_CHIPS": "127.0.0.1:9"}
 STRICT = {"JAX_DEBUG_NANS": "1", "JAX_TRANSFER_GUARD": "disallow", "JAX_ENABLE_X64": "1"}
 """What a program may have set for arrays of its own."""
@@ -28,11 +29,12 @@ needs_jax = pytest.mark.skipif(
     ("environ", "has_jax", "cpu_flags", "expected"),
     [
         ({}, True, NEW, "jax"),
-        ({}, True, OLD, "numpy"),  # hardly faster there
+        ({}, True, OLD, "jax"),
+        ({}, True, OLDEST, "numpy"),  # it would have to widen bfloat16
         ({}, False, NEW, "numpy"),
         (WORKER, True, NEW, "numpy"),  # JAX would open the chips
         ({"LOCALSIM_MATMUL": "numpy"}, True, NEW, "numpy"),
-        ({"LOCALSIM_MATMUL": "jax"}, True, OLD, "jax"),
+        ({"LOCALSIM_MATMUL": "jax"}, True, OLDEST, "jax"),
         ({"LOCALSIM_MATMUL": ""}, True, NEW, "jax"),
         ({"JAX_PLATFORMS": "cuda"}, True, NEW, "numpy"),
         ({"JAX_PLATFORMS": "cuda,cpu"}, True, NEW, "jax"),
@@ -62,12 +64,42 @@ def test_what_cannot_be_forced_is_refused(environ, has_jax, reason):
         ((1024, 1024), (1024, 1024), True),
         ((1024, 1023), (1023, 1024), False),
         ((16, 65536), (65536, 1024), True),
+        ((1, 65536), (65536, 32768), False),  # JAX would add in one long chain
+        ((32768, 65536), (65536, 15), False),
         ((4, 1024, 1024), (4, 1024, 1024), False),  # numpy is faster with batches
     ],
 )
 def test_the_shape_alone_says_whether_another_backend_is_asked(monkeypatch, left, right, is_asked):
     monkeypatch.setattr(backends, "backend_name", lambda: "jax")
+    monkeypatch.setattr(backends, "least_products_here", lambda: 1 << 30)
     assert backends.backend_of(left, right) == ("jax" if is_asked else "numpy")
+
+
+@pytest.mark.parametrize(
+    ("cpu_flags", "is_imported", "environ", "side"),
+    [
+        (NEW, False, {}, 1024),
+        (OLD, True, {}, 2048),
+        (OLD, False, {}, 4096),  # an import of half a second pays later
+        (OLD, False, {"LOCALSIM_MATMUL": "jax"}, 1024),
+    ],
+)
+def test_jax_is_asked_from_the_side_on_from_which_it_pays(cpu_flags, is_imported, environ, side):
+    least = backends.least_products(environ, cpu_flags, is_imported=is_imported)
+    assert least == side**3
+
+
+def test_an_import_between_two_products_does_not_change_the_bits_of_the_second(monkeypatch):
+    monkeypatch.setattr(backends, "cpu_flags", lambda: OLD)
+    monkeypatch.delenv("LOCALSIM_MATMUL", raising=False)
+    monkeypatch.setattr(sys, "modules", {n: m for n, m in sys.modules.items() if n != "jax"})
+    backends.least_products_here.cache_clear()
+    before = backends.least_products_here()
+    sys.modules["jax"] = sys
+    assert backends.least_products_here() == before == 4096**3
+    backends.least_products_here.cache_clear()
+    assert backends.least_products_here() == 2048**3
+    backends.least_products_here.cache_clear()
 
 
 def run(directory, operands, *options, **variables):
@@ -123,6 +155,7 @@ REAL = {
     "long": (normal(64, 16384), normal(16384, 64, seed=1)),
     "long and positive": (np.abs(normal(64, 4096)), np.abs(normal(4096, 64, seed=1))),
     "longer and positive": (np.abs(normal(64, 8192)), np.abs(normal(8192, 64, seed=1))),
+    "with its own transpose": (normal(64, 8192), normal(64, 8192).T),
     "transposed": (normal(1000, 300).T, normal(200, 1000, seed=1).T),
     "backwards": (normal(90, 700)[::-1, ::-1], normal(1400, 50, seed=1)[::2]),
     "empty": (normal(0, 5), normal(5, 3)),

@@ -146,7 +146,7 @@ def test_int8_is_multiplied_exactly_and_twice_as_fast():
         (np.ones((2, 3)), np.ones((4, 5)), "bf16", "mismatch"),
         (np.ones((2, 2, 3)), np.ones((3, 3, 5)), "bf16", "broadcast"),
         (np.ones(3), np.ones((3, 3)), "bf16", "mismatch"),
-        (np.ones((2, 2)), np.ones((2, 2)), "f64", "unknown dtype 'f64'; one of: bf16, int8,"),
+        (np.ones((2, 2)), np.ones((2, 2)), "f64", "unknown dtype 'f64'; one of: bf16, f32,"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_it_costs(left, right, dtype, refusal):
@@ -238,7 +238,7 @@ def test_there_is_no_chip_of_an_unknown_generation(name):
 def test_what_is_no_array_of_the_chip_is_refused_in_a_line():
     chip, ones = Chip("v5e"), np.ones((2, 2))
     for left, right in (([[1.0, 2.0]], ones), (ones, None)):
-        with pytest.raises(TypeError, match="an ndarray or a Buffer is expected, not "):
+        with pytest.raises(TypeError, match="an array or a Buffer is expected, not "):
             chip.matmul(left, right)
     with pytest.raises(TypeError, match=r"a Buffer is expected \(of Chip.put\), not ndarray"):
         chip.dma(ones, "vmem")
@@ -252,3 +252,124 @@ def test_what_is_put_stays_its_owners_to_write(shape):
     held = Chip("v5e").put(values)
     values[...] = 5
     assert held.values.tolist() == np.ones(shape).tolist()
+
+
+def test_a_narrow_product_stays_in_hbm_and_writes_less():
+    left, right = np.random.default_rng(0).standard_normal((2, 64, 64))
+    chip = Chip("v5e")
+    wide = chip.matmul(left, right)
+    before = chip.counters
+    held = chip.matmul(left, right, result_dtype="bf16")
+    assert (held.dtype, held.memory, held.size_bytes) == ("bf16", chip.hbm, 2 * 64 * 64)
+    assert np.array_equal(held.values, wide.astype(ml_dtypes.bfloat16).astype(np.float32))
+    assert (chip.counters - before).hbm_bytes == 3 * 2 * 64 * 64
+    half = chip.matmul(left, right, result_dtype="f16")
+    assert np.array_equal(np.asarray(half), wide.astype(np.float16))
+    assert chip.hbm.used_bytes == 2 * 2 * 64 * 64
+
+
+def test_a_narrow_product_of_integers_wraps_around():
+    values = np.array([[100, 3]], np.int8)
+    chip = Chip("v5e")
+    held = chip.matmul(values, values.T, dtype="int8", result_dtype="int8")
+    assert held.values.tolist() == [[(10_009 + 128) % 256 - 128]]
+    assert chip.matmul(values, values.T, dtype="int8", result_dtype="int32").tolist() == [[10_009]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result_dtype", "refusal"),
+    [
+        ("bf16", "int8", "a product of f32 cannot be 'int8'; one of: f32, bf16, f16, e4m3, e5m2"),
+        ("int8", "bf16", "a product of int8 cannot be 'bf16'; one of: int32, int8"),
+        ("bf16", "f64", "a product of f32 cannot be 'f64'"),
+    ],
+)
+def test_what_a_product_cannot_be_is_refused(dtype, result_dtype, refusal):
+    chip, ones = Chip("v5e"), np.ones((2, 2), np.int8)
+    with pytest.raises(ValueError, match=refusal):
+        chip.matmul(ones, ones, dtype=dtype, result_dtype=result_dtype)
+    assert chip.counters == Counters()
+
+
+def test_a_product_of_six_passes_costs_what_the_model_says_of_float32():
+    left, right = np.ones((64, 256), np.float32), np.ones((256, 512), np.float32)
+    chip = Chip("v5e")
+    chip.matmul(left, right, precision="highest")
+    hbm_bytes = left.nbytes + right.nbytes + 4 * 64 * 512
+    estimate = model.matmul("v5e", 64, 256, 512, dtype="f32", hbm_bytes=hbm_bytes)
+    flops = 2 * 64 * 256 * 512
+    energy = model.energy(
+        "v5e",
+        macs=flops / 2,
+        hbm_bytes=hbm_bytes,
+        ici_bytes=0,
+        seconds=estimate.value_s,
+        dtype="f32",
+    )
+    six = chip.counters
+    assert (six.flops, six.hbm_bytes) == (flops, hbm_bytes)
+    assert six.mxu_busy_s == pytest.approx(estimate.terms["compute"])
+    assert six.modelled_s == pytest.approx(estimate.value_s)
+    assert six.energy_j == pytest.approx(energy.value_j)
+    chip.matmul(left, right, precision="high")
+    assert (chip.counters - six).mxu_busy_s == pytest.approx(six.mxu_busy_s / 2)
+    before = chip.counters
+    chip.matmul(left, right, dtype="f32")
+    assert (chip.counters - before).mxu_busy_s == pytest.approx(six.mxu_busy_s / 6)
+
+
+@pytest.mark.parametrize("precision", ["default", "high", "highest"])
+def test_a_precision_makes_no_difference_to_what_is_narrow(precision):
+    chip = Chip("v5e")
+    held = chip.put(np.random.default_rng(0).standard_normal((32, 32)), "bf16")
+    once = chip.matmul(held, held)
+    default = chip.counters
+    again = chip.matmul(held, held, precision=precision)
+    assert np.array_equal(again, once)
+    assert chip.counters - default == default
+    assert np.array_equal(
+        chip.matmul(np.asarray(held), held, precision=precision, dtype="bf16"), once
+    )
+
+
+def test_an_unknown_precision_is_refused():
+    chip = Chip("v5e")
+    with pytest.raises(ValueError, match="unknown precision 'x'; one of: default, high, highest"):
+        chip.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="x")
+
+
+def test_half_precision_is_held_as_such_rounded_by_the_matrix_unit_and_converted_at_a_cost():
+    values = np.random.default_rng(0).standard_normal((64, 64))
+    halves = values.astype(np.float16)
+    chip = Chip("v5e")
+    held = chip.put(halves, "f16")
+    assert (held.values.dtype, held.size_bytes) == (np.float16, 2 * 64 * 64)
+    before = chip.counters
+    product = chip.matmul(held, held)
+    done = chip.counters - before
+    assert np.array_equal(product, chip.matmul(halves, halves))
+    assert np.array_equal(product, chip.matmul(halves, halves, dtype="f16"))
+    estimate = model.matmul("v5e", 64, 64, 64, dtype="f16", hbm_bytes=done.hbm_bytes)
+    assert (done.hbm_bytes, done.modelled_s) == ((2 + 2 + 4) * 64 * 64, estimate.value_s)
+    exact = halves.astype(np.float64) @ halves.astype(np.float64)
+    precise = chip.matmul(held, held, precision="highest")
+    assert np.linalg.norm(precise - exact) < 3e-7 * np.linalg.norm(exact)
+    assert chip.put(np.array([1e6]), "f16").values == np.inf
+
+
+def test_masks_are_taken_by_every_operation():
+    mask = np.array([[True, False], [True, True]])
+    chip = Chip("v5e")
+    held = chip.put(mask, "pred")
+    assert (held.values.dtype, held.size_bytes) == (np.bool_, 4)
+    assert chip.put(mask, "int8").values.tolist() == [[1, 0], [1, 1]]
+    assert chip.put(mask, "bf16").values.tolist() == [[1, 0], [1, 1]]
+    assert chip.matmul(mask, mask).tolist() == [[1, 0], [2, 1]]
+    assert chip.matmul(mask, mask, dtype="int8").tolist() == [[1, 0], [2, 1]]
+    assert chip.reduce("sum", held).item() == 3
+    assert chip.reduce("sum", mask, 0).tolist() == [2, 1]
+    chosen = chip.elementwise(lambda x, m: np.where(m, x, 0), np.full((2, 2), 7.0), held)
+    assert chosen.tolist() == [[7, 0], [7, 7]]
+    above = chip.elementwise(lambda x: x > 0, chosen, dtype="pred")
+    assert np.array_equal(above, mask)
+    assert chip.elementwise(lambda x: x > 0, chosen).tolist() == [[1, 0], [1, 1]]

@@ -47,6 +47,43 @@ def test_a_product_is_that_of_the_rounded_operands(m, k, n, layout, spread):
     assert error(product, exactly(left, right)) <= BAR
 
 
+@pytest.mark.parametrize(("m", "k"), [(16, 65_536), (100, 300), (128, 2048), (9, 16_384)])
+@pytest.mark.parametrize("scale", [1, 1.2, 1.4])  # where a sum crosses a power of two
+def test_a_product_with_its_own_transpose_is_as_exact(m, k, scale):
+    x = bfloat16(scale * normal(m, k))
+    assert error(matmul(x, x.T), exactly(x, x.T)) <= BAR
+    held = matmul(x, x.T, formats=("bf16", "bf16"))
+    assert error(held, exactly(x, x.T)) <= BAR
+    batch = matmul(np.stack([x, x])[:, :8], x.T)
+    assert error(batch[1], exactly(x[:8], x.T)) <= BAR
+
+
+@pytest.mark.parametrize(
+    ("precision", "bar", "least"), [("high", 8e-6, 1e-6), ("highest", 5e-7, 0)]
+)
+@pytest.mark.parametrize("form", ["f32", "f16"])
+def test_a_higher_precision_takes_more_of_the_bits(precision, bar, least, form):
+    left, right = normal(70, 300), normal(300, 50, seed=1)
+    if form == "f16":
+        left, right = left.astype(np.float16), right.astype(np.float16)
+        least = 0  # two parts hold all of its bits
+    product = matmul(left, right, formats=(form, form), precision=precision)
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    assert product.dtype == np.float32
+    assert least <= error(product, exact) <= bar
+    mixed = matmul(left, bfloat16(right), formats=(form, "bf16"), precision=precision)
+    assert error(mixed, left.astype(np.float64) @ bfloat16(right)) <= bar
+
+
+@pytest.mark.parametrize("precision", ["high", "highest"])
+def test_a_higher_precision_lets_infinities_and_whole_numbers_pass(precision):
+    left = np.float32([[np.inf, 1], [4097, 2], [np.nan, 1]])
+    product = matmul(left, np.float32([[1, 0], [0, 1]]), precision=precision)
+    expected = matmul(np.float32([[np.inf, 1], [0, 2], [np.nan, 1]]), np.eye(2, dtype=np.float32))
+    expected[1, 0] = 4097
+    assert np.array_equal(product, expected, equal_nan=True)
+
+
 @given(
     shape=st.tuples(*[st.integers(0, 40)] * 3),
     layouts=st.tuples(*[st.sampled_from(sorted(LAYOUTS))] * 2),

@@ -56,6 +56,22 @@ def test_a_result_is_its_own_where_a_function_gives_back_its_argument(v5e):
     assert (given == 1 + 2**-12).all()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32, np.bool_])
+def test_a_function_cannot_change_what_it_is_given(v5e, kind):
+    given = np.ones(3, kind)
+    for change in (lambda x: np.multiply(x, 2, out=x), lambda x: x.fill(5), lambda x: x.sort()):
+        with pytest.raises(ValueError, match="read-only"):
+            v5e.elementwise(change, given)
+    assert given.tolist() == [1, 1, 1]
+    given[0] = 0  # still its owner's to write
+
+
+def test_a_reduction_can_stay_in_hbm(v5e):
+    held = v5e.reduce("sum", np.array([1.0, 2**-8]), dtype="bf16")
+    assert (held.dtype, held.values, v5e.hbm.used_bytes) == ("bf16", 1, 2)
+    assert v5e.counters.hbm_bytes == 8 + 2
+
+
 def test_a_table_that_a_function_keeps_is_not_rounded_with_its_result(v5e):
     table = np.full(4, 1.003, np.float32)
     kept = {"table": np.full(4, 1.003, np.float32)}
