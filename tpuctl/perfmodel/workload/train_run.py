@@ -30,6 +30,8 @@ class TrainRun:
     gradient_bytes: int = 4
     moment_bytes: int = 8
     accumulation_steps: int = 1
+    capacity_factor: float | None = None
+    """Places of an expert over the tokens that it gets when all get alike; None drops no token."""
 
     @property
     def tokens(self) -> Any:
