@@ -23,8 +23,8 @@ from unit.accuracy.training.training_scores import (
 
 BARS = {
     # what is left out, whether of experts: median and 90th percentile, in percent
-    ("family", False): (12, 23),  # 8 and 20 were asked for; docs/accuracy.md says what bounds it
-    ("family", True): (12, 36),  # 12 and 30 were asked for
+    ("family", False): (10, 20),  # 8 and 20 were asked for; docs/accuracy.md says what bounds it
+    ("family", True): (12, 30),
     ("generation", False): (12, 25),
     ("generation", True): (20, 45),
 }
@@ -77,7 +77,7 @@ def test_every_row_has_a_source_a_use_and_a_mesh_that_its_slices_have():
 def test_steps_that_were_left_out_are_as_near_as_the_page_says(field, has_experts):
     chosen = of_use("fitted") & (column("has_experts") == has_experts)
     found = step_score(left_out_s(field), chosen)
-    assert (found.median, found.p90) <= BARS[field, has_experts]
+    assert found.median <= BARS[field, has_experts][0]
     assert found.p90 <= BARS[field, has_experts][1]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from unit.accuracy.training.training_fit import Fit, column, fit
 from unit.accuracy.training.training_rows import TrainingRow, training_rows
 
-NOMINAL = 0.85
+NOMINAL = 0.9
 """Share of the steps that an interval is made for."""
 WIDEST = 1.6
 """High over low, at most: a wider interval tells nobody which slice to take."""
@@ -141,18 +141,24 @@ def covered(predicted_s: np.ndarray, chosen: np.ndarray, known: str) -> float:
 
 
 def _window(ratios: np.ndarray) -> tuple[float, float]:
-    """The narrowest range of NOMINAL of the ratios; where that is too wide, the best of WIDEST."""
+    """The narrowest range of NOMINAL of the ratios; where that is too wide, WIDEST around most."""
     logs = np.sort(np.log(ratios))
     inside = int(np.ceil(NOMINAL * logs.size)) - 1
     widths = logs[inside:] - logs[: logs.size - inside]
     start = int(np.argmin(widths))
     low, high = logs[start], logs[start + inside]
     if high - low > np.log(WIDEST):
-        held = [np.sum((logs >= one) & (logs <= one + np.log(WIDEST))) for one in logs]
-        low = logs[int(np.argmax(held))]
+        low = _best_start(logs, float(np.log(WIDEST)))
         high = low + np.log(WIDEST)
-    low, high = min(low, -0.01), max(high, 0.01)
-    return float(np.exp(low)), float(np.exp(high))
+    return float(np.exp(min(low, -0.01))), float(np.exp(max(high, 0.01)))
+
+
+def _best_start(logs: np.ndarray, width: float) -> float:
+    """Where a range of `width` begins that holds the most; of several such, the most central."""
+    starts = np.linspace(-width, 0, 201)
+    held = np.array([np.sum((logs >= one) & (logs <= one + width)) for one in starts])
+    best = starts[held == held.max()]
+    return float(best[np.argmin(np.abs(best + width / 2))])
 
 
 def _pairs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:
