@@ -51,6 +51,15 @@ def fitted_s() -> np.ndarray:
 
 
 @cache
+def packaged_s() -> np.ndarray:
+    """Of every row, what the package says: it knows of no framework."""
+    told = full_fit()
+    return Fit(told.constants, told.generations, {}).predicted_s(
+        np.ones(len(training_rows()), bool)
+    )
+
+
+@cache
 def left_out_s(field: str) -> np.ndarray:
     """Of every row, what the model says when no row with its family, generation, … is fitted."""
     values = column(field)
@@ -111,11 +120,11 @@ def ordered_pairs(predicted_s: np.ndarray, chosen: np.ndarray) -> tuple[int, int
 def spreads() -> dict[str, dict[str, tuple[float, float]]]:
     """Kind -> what is known -> low and high of measured over predicted.
 
-    `model`: steps of that very model and generation are fitted, scored without that publication;
-    `generation`: others of the generation; `nothing`: none of the generation.
+    `model`: steps of that very model and generation are fitted, `generation`: others of the
+    generation, `nothing`: none of the generation.
     """
     known = {
-        "model": left_out_s("publication"),
+        "model": packaged_s(),
         "generation": left_out_s("family"),
         "nothing": left_out_s("generation"),
     }

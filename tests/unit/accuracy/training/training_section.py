@@ -98,7 +98,7 @@ def _glance() -> str:
 
 def _scores(field: str, *, has_experts: bool) -> list[list[str]]:
     kind = column("has_experts") == has_experts
-    known = {"family": "generation", "generation": "nothing", "publication": "model"}[field]
+    known = "nothing" if field == "generation" else "generation"
     title = f"{'experts' if has_experts else 'dense'}, {_WITHOUT[field]}"
     lines = []
     for use in ("fitted", "held_out"):
