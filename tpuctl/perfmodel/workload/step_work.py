@@ -24,6 +24,9 @@ WIRE_BYTES = 2
 DCN_BYTES_PER_S_UNKNOWN = 3.125e9
 """25 Gbit/s a device where no rate is public: the least of the generations with one."""
 
+PIPELINE_PARTS = 4
+"""Microbatches a stage, where nobody says how many."""
+
 WIDE = 512
 """A product of matrices this wide has as much to start and to end as to multiply."""
 
@@ -89,7 +92,8 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
     vocab_bytes = 4 * tokens * model.vocab / vocab_cut
     vocab_passes = 6 * (1 + model.mtp_layers)
     vocab_flops = vocab_passes * tokens * model.hidden * model.vocab / vocab_cut
-    stored = _stored(run, count_parameters(model), stages)
+    count = count_parameters(model)
+    stored = _stored(run, count, stages)
     state_bytes = 2 * run.weight_bytes + run.gradient_bytes + 2 * run.moment_bytes
     return StepWork(
         **{name: run.accumulation_steps * part / stages for name, part in computed.items()},
@@ -99,8 +103,8 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
         optimizer=stored * state_bytes / hbm,
         layer_passes=run.accumulation_steps * (2 + again) * model.layers / stages,
         slice_doublings=np.log2(np.asarray(cut.slices, float)),
-        bubble=(stages - 1) / np.maximum(stages, run.accumulation_steps),
-        **_exchanged(hardware, model, run, tokens, stored),
+        bubble=(stages - 1) / _microbatches(run, stages),
+        **_exchanged(hardware, model, run, tokens, count),
     )
 
 
@@ -242,12 +246,30 @@ def _attention(
     }
 
 
-def _stored(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
-    """Parameters that a device keeps."""
+def _microbatches(run: TrainRun, stages: Figure) -> Figure:
+    """Parts of a batch that follow each other through a pipeline.
+
+    They are the accumulation steps; where there are none, four a stage, which GPipe asks for
+    (arXiv 1811.06965), or as many as there are sequences.
+    """
+    if run.accumulation_steps > 1:
+        return float(run.accumulation_steps)
+    sequences = np.asarray(run.sequences / run.parallelism.batch_ways, float)
+    return np.clip(sequences, 1, PIPELINE_PARTS * stages)
+
+
+def _gathered(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
+    """Parameters that a device multiplies with: all of its layers, and its experts of them."""
     cut = run.parallelism
     dense = count.total - count.experts
-    kept = (dense + count.experts / cut.expert) / (cut.fsdp * cut.dcn_fsdp * cut.tensor * stages)
-    return np.asarray(kept, float)
+    return np.asarray((dense + count.experts / cut.expert) / (cut.tensor * stages), float)
+
+
+def _stored(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
+    """Parameters that a device keeps; what no expert is, is cut over the expert ways, too."""
+    cut = run.parallelism
+    ways = cut.fsdp * cut.dcn_fsdp * cut.expert * cut.tensor * stages
+    return np.asarray(count.total / ways, float)
 
 
 def _exchanged(
@@ -255,13 +277,14 @@ def _exchanged(
     model: Transformer,
     run: TrainRun,
     tokens: Figure,
-    stored: Figure,
+    count: ParameterCount,
 ) -> dict[str, Figure]:
     """Seconds of the collectives of a step at the links' peak."""
     cut = run.parallelism
     over = crossings(hardware, cut)
     stages = np.asarray(cut.pipeline * cut.dcn_pipeline, float)
-    gathered = stored * cut.fsdp * cut.dcn_fsdp * WIRE_BYTES
+    stored = _stored(run, count, stages)
+    gathered = _gathered(run, count, stages) * WIRE_BYTES
     passes = run.accumulation_steps * 3
     again = _RECOMPUTED[run.remat]
     row_bytes = WIRE_BYTES * tokens * model.hidden
