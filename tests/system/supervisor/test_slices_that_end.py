@@ -85,7 +85,6 @@ def test_a_slice_whose_ttl_is_over_deletes_itself_though_nobody_is_there(tmp_pat
         assert outside.tpu.list_queued_resources()[0] == []
 
 
-@pytest.mark.soak  # beside others it takes up to two minutes
 def test_a_slice_deletes_itself_when_nobody_has_used_any_worker(tmp_path, namespaces):
     with simulator(tmp_path, "namespace") as cloud, outside_of(cloud) as outside:
         tpuctl = Runner(cloud.home)

@@ -38,11 +38,13 @@ _TEXT = (
     "place",
 )  # fmt: skip
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
-_COMMAND = re.compile(
-    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|doctor|sweep|history|supervisor|"
-    r"data|checkpoint)\b)"
-)
+CONTEXT_COMMANDS = (
+    "node", "queued-resource", "qr", "job", "service", "data", "checkpoint", "supervisor", "run",
+    "predict", "serve", "top", "dashboard", "capacity", "explain", "doctor", "sweep", "history",
+    "cost", "record",
+)  # fmt: skip
 """Those that a context makes a difference to."""
+_COMMAND = re.compile(rf"\btpuctl (?=(?:{'|'.join(CONTEXT_COMMANDS)})(?![\w-]))")
 
 
 @dataclass

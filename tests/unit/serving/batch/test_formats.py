@@ -116,7 +116,7 @@ def test_of_a_large_object_only_the_rows_of_a_unit_are_read(name, monkeypatch):
 
 
 def test_of_a_small_object_the_rows_of_a_unit_are_not_copied():
-    store, array = MemoryBucket(), np.arange(80, dtype=np.uint8).reshape(10, 8)
+    store, array = MemoryStore(MemoryBucket()), np.arange(80, dtype=np.uint8).reshape(10, 8)
     entry = store.put_if_absent("a.npz", npz(x=array, y=np.arange(10.0)))
     place = entry.key, entry.generation, entry.size_bytes, entry.crc32c
     source, kind = InputReader(store, InputObject(*place)), open_format("npz")
@@ -131,7 +131,7 @@ def test_of_a_small_object_the_rows_of_a_unit_are_not_copied():
 
 
 def test_bytes_that_are_not_those_of_the_plan_are_refused():
-    store = MemoryBucket()
+    store = MemoryStore(MemoryBucket())
     entry = store.put_if_absent("a.npz", npz(x=np.arange(3)))
     source = InputReader(store, InputObject(entry.key, entry.generation, entry.size_bytes, "AAAA"))
     with pytest.raises(IntegrityError, match="the checksum of the bytes that came is not that of"):
