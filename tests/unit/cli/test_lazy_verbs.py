@@ -9,6 +9,20 @@ def greet(runtime, name: str) -> None:
     """Greet somebody."""
 
 
+class WatchedLock:
+    """A lock that tells who comes to it."""
+
+    def __init__(self):
+        self.lock, self.comers = threading.Lock(), threading.Semaphore(0)
+
+    def __enter__(self):
+        self.comers.release()
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
 def test_a_verb_that_several_threads_ask_for_is_made_once():
     noun, made, entered, may_go_on = Noun("Greet."), [], threading.Event(), threading.Event()
 
@@ -19,16 +33,17 @@ def test_a_verb_that_several_threads_ask_for_is_made_once():
         return made[-1]
 
     noun._add("greet", make)
+    noun._making = lock = WatchedLock()
     found = []
     threads = [
         threading.Thread(target=lambda: found.append(noun.get_command(None, "greet")))
         for _ in range(2)
     ]
-    threads[0].start()
+    for thread in threads:
+        thread.start()
+        assert lock.comers.acquire(timeout=10)
     assert entered.wait(10)
-    threads[1].start()
-    threads[1].join(0.05)  # long enough for one that would not wait
-    assert found == []
+    assert (found, len(made)) == ([], 1)
     may_go_on.set()
     for thread in threads:
         thread.join(10)
