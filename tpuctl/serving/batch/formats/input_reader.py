@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+import numpy as np
+
 from tpuctl.errors import IntegrityError, NotFoundError, PreconditionError
 from tpuctl.store import Buffers, Store
 
@@ -90,7 +92,7 @@ class InputReader:
 
     def _verified(self) -> memoryview:
         """All bytes, received into the memory that is read from; their checksum is the plan's."""
-        wanted, memory = self._wanted, memoryview(bytearray(self.size_bytes))
+        wanted, memory = self._wanted, memoryview(np.empty(self.size_bytes, np.uint8))
         with self._refuse_others():
             self._store.read_into(wanted.key, 0, memory, generation=wanted.generation)
         if wanted.crc32c not in ("", Buffers([memory], WHOLE_BYTES).crc32c):
