@@ -19,10 +19,11 @@ def storage_session(context: Context) -> StorageSession:
     session = authorized_session(tokens(context))
     from requests.adapters import HTTPAdapter
 
-    from tpuctl.store.gcs.json_api import StorageSession
+    from tpuctl.store.gcs.json_api import StorageSession, read_environment_once
 
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_connections=2, pool_maxsize=CONNECTIONS))
+    read_environment_once(session, context.storage_endpoint)
     return StorageSession(session, context.storage_endpoint)
 
 

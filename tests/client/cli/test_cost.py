@@ -114,6 +114,15 @@ def test_what_nobody_saw_end_is_an_estimate(cloud, tpuctl, other_client):
     assert shown.out.splitlines()[-1].startswith("total\t1\t2\t~19.4")
 
 
+def test_a_time_that_is_none_is_refused_with_examples(offline):
+    refused = offline("cost", "--since", "tuesday")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: --since: 'tuesday' is not a duration, a date or a time\n"
+        "hint: write --since 7d, --since 2026-12-01 or --since 2026-12-01T09:00:00Z\n",
+    )
+
+
 def test_a_group_that_there_is_not_is_refused_before_anything_is_read(offline):
     refused = offline("cost", "--group-by", "colour")
     assert (refused.code, refused.err) == (

@@ -1,11 +1,14 @@
 """Slices that end by their labels: with a supervisor, without one, and when nobody uses them."""
 
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
 from clouds import Runner
 
-from system.stories.test_forgotten_slice import killed, outside_of, simulator, until
+from system.stories.test_forgotten_slice import outside_of, simulator, until
 from tpuctl.models.limits import switch_script
 from tpuctl.operations.jobs import supervise
 
@@ -48,10 +51,15 @@ def is_unused(outside, name):
 @contextmanager
 def logged_in(cloud, name):
     """Somebody, in another process, is logged in on the last worker of the node."""
-    on_worker = ("node", "exec", name, "--worker", "3")
-    with killed(cloud, *on_worker, "--command", "touch here; sleep 1000"):
-        until(lambda: Runner(cloud.home)(*on_worker, "--", "test", "-e", "here").code == 0)
-        yield
+    words = ("node", "exec", name, "--worker", "3", "--command", "echo here; sleep 1000")
+    environ = {**os.environ, "TPUCTL_HOME": str(cloud.home)}
+    command = [sys.executable, "-m", "tpuctl", *words]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "here\n"
+            yield
+        finally:
+            process.kill()
 
 
 def test_a_supervisor_deletes_what_is_overdue_and_nothing_else(tmp_path):
@@ -85,7 +93,7 @@ def test_a_slice_whose_ttl_is_over_deletes_itself_though_nobody_is_there(tmp_pat
         assert outside.tpu.list_queued_resources()[0] == []
 
 
-@pytest.mark.soak  # beside others it takes up to two minutes
+@pytest.mark.soak  # with four workers that look twice a second it takes a minute beside others
 def test_a_slice_deletes_itself_when_nobody_has_used_any_worker(tmp_path, namespaces):
     with simulator(tmp_path, "namespace") as cloud, outside_of(cloud) as outside:
         tpuctl = Runner(cloud.home)

@@ -1,11 +1,15 @@
 """A connection with its clock in the test's hand: who is slow, idle or one too many is cut."""
 
+import json
 import re
 
 from tpuctl.serving.http1.connection import HttpConnection, HttpLimits
+from tpuctl.serving.program import TensorSpec
+from tpuctl.serving.protocol.infer_request import LARGE_JSON_BYTES
 from tpuctl.serving.protocol.model_documents import ModelInfo
+from tpuctl.serving.protocol.protocol_error import ProtocolError
 from tpuctl.serving.server.line_log import LineLog
-from tpuctl.serving.server.model_server import ModelServer, ServerPhase
+from tpuctl.serving.server.model_server import ModelServer, ServerLoop, ServerPhase
 from tpuctl.serving.server.server_options import ServerOptions
 from unit.serving.test_batching import ManualClock, Model
 
@@ -38,6 +42,9 @@ class Client:
     def get_extra_info(self, name):
         return ("192.0.2.1", 4)
 
+    def get_write_buffer_size(self):
+        return 0
+
     def send(self, data):
         self.connection.receive(data)
 
@@ -53,13 +60,38 @@ class Server:
         self.clock = self.model.clock
         self.lines = []
         log = LineLog(self.lines.append, self.clock)
+        self.scheduled, self.aside = [], []
         self.server = ModelServer(
-            ServerOptions(), self.model.dispatcher, self.model.metrics, log, self.clock, print
+            ServerOptions(),
+            self.model.dispatcher,
+            self.model.metrics,
+            log,
+            self.clock,
+            ServerLoop(self.scheduled.append, lambda work, take: self.aside.append((work, take))),
         )
         self.server.limits = LIMITS
 
     def connect(self):
         return Client(self.server, self.clock)
+
+    def serve(self, width):
+        """Serve a model of rows of `width` numbers, whose bodies may be of any size."""
+        inputs = {"x": TensorSpec("FP32", (-1, width))}
+        self.server.limits = LIMITS._replace(max_body_bytes=10**8, max_total_bytes=10**9)
+        self.server.show_model(ModelInfo("m", "1", inputs, {}))
+
+    def run_aside(self):
+        """What the thread of large bodies does next."""
+        work, take = self.aside.pop(0)
+        try:
+            outcome = work()
+        except ProtocolError as error:
+            outcome = error
+        take(outcome)
+
+    def run_model(self):
+        self.scheduled.pop(0)()
+        self.model.run()
 
     def wait(self, seconds):
         self.clock.now_s += seconds
@@ -180,3 +212,63 @@ def test_errors_in_a_loop_do_not_fill_the_log():
     clock.now_s += 1
     log.error("c")
     assert lines[20:] == ["80 errors were not logged", "c"]
+
+
+WIDTH = LARGE_JSON_BYTES // 4
+
+
+def infer(rows, *, width=WIDTH, number=1.5):
+    """A request with rows of one number again and again."""
+    values = {"name": "x", "datatype": "FP32", "shape": [rows, width]}
+    text = json.dumps({"inputs": [{**values, "data": [number] * (rows * width)}]}).encode()
+    head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: {len(text)}\r\n\r\n"
+    return head.encode() + text
+
+
+def test_others_are_answered_while_a_large_request_is_read_and_its_answer_written():
+    server = Server()
+    server.serve(WIDTH)
+    large, other = server.connect(), server.connect()
+    large.send(infer(1))
+    assert len(server.aside) == 1, "its JSON is not read in the server's own thread"
+    other.send(b"GET /v2/health/ready HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (other.status(), large.sent) == (200, b"")
+    server.run_aside()
+    server.run_model()
+    assert large.sent == b"", "nor is its answer written there"
+    other.sent = b""
+    other.send(b"GET /v2/health/ready HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert other.status() == 200
+    server.run_aside()
+    assert large.status() == 200
+    answer = json.loads(large.sent.partition(b"\r\n\r\n")[2])
+    assert answer["outputs"][0]["data"] == [3.0] * WIDTH
+
+
+def test_a_small_request_is_read_at_once():
+    server = Server()
+    server.serve(1)
+    client = server.connect()
+    client.send(infer(2, width=1))
+    server.run_model()
+    assert (client.status(), server.aside) == (200, [])
+
+
+def test_a_large_request_that_is_wrong_is_refused_when_it_is_read():
+    server = Server()
+    server.serve(WIDTH)
+    client = server.connect()
+    client.send(infer(1, number="a"))
+    assert client.sent == b""
+    server.run_aside()
+    assert (client.status(), server.server.is_at_rest) == (400, True)
+
+
+def test_a_client_that_leaves_while_its_large_request_is_read_gets_no_turn():
+    server = Server()
+    server.serve(WIDTH)
+    client = server.connect()
+    client.send(infer(1))
+    client.connection.connection_lost(None)
+    server.run_aside()
+    assert (server.scheduled, server.model.dispatcher.in_flight) == ([], 0)

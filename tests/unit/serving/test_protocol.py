@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from tpuctl.serving.datatypes import DTYPES
 from tpuctl.serving.program import TensorSpec
-from tpuctl.serving.protocol.infer_request import RequestRules, decode_request
+from tpuctl.serving.protocol.infer_request import LARGE_JSON_BYTES, RequestRules, decode_request
 from tpuctl.serving.protocol.infer_response import ResponseEncoder
 from tpuctl.serving.protocol.paths import parse_model_path
 from tpuctl.serving.protocol.protocol_error import ProtocolError
+from tpuctl.serving.protocol.tensor_values import PIECE_VALUES
 
 RULES = RequestRules({"x": TensorSpec("FP32", (-1, 2))}, max_rows=4)
 ENCODER = ResponseEncoder("m", "7")
@@ -171,6 +173,32 @@ def test_every_datatype_goes_out_and_comes_in_as_it_was(datatype, rows, width, r
     for found in both_ways(datatype, array.reshape(rows, width)):
         assert found.dtype == DTYPES[datatype]
         assert np.array_equal(found, array.reshape(rows, width))
+
+
+@pytest.mark.parametrize("datatype", ["FP64", "INT32", "BOOL", "BYTES"])
+def test_more_values_than_are_converted_at_once_go_out_and_come_in(datatype):
+    numbers = np.arange(2 * PIECE_VALUES + 1) % 251
+    kinds = {"BYTES": object, "BOOL": bool}
+    array = numbers.astype(kinds.get(datatype) or DTYPES[datatype])
+    if datatype == "BYTES":
+        array[:] = [str(number).encode() for number in numbers]
+    for found in both_ways(datatype, array):
+        assert np.array_equal(found, array)
+
+
+def test_other_threads_may_run_at_each_number_of_a_large_request():
+    count = LARGE_JSON_BYTES // 4
+    rules = RequestRules({"x": TensorSpec("FP32", (-1, 1))}, max_rows=count)
+    data = body(tensor(shape=[count, 1], data=[1, 2.5] * (count // 2)))
+    calls = []
+    # At the start of a function of Python the interpreter goes to a thread that waits for it.
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        asked = decode_request(data, None, rules)
+    finally:
+        sys.setprofile(None)
+    assert asked.rows == count
+    assert len(calls) > count
 
 
 def test_bytes_and_bfloat16_go_out_and_come_in():

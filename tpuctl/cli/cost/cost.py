@@ -21,6 +21,7 @@ from tpuctl.cli.shell.tables.values import (
     usd_of,
     values_of,
 )
+from tpuctl.errors import UsageError
 from tpuctl.metrics.exporters import metric_plot
 from tpuctl.models.duration import parse_duration
 from tpuctl.models.limits.spending_limit import month_start_s
@@ -178,4 +179,10 @@ def _time_s(text: str | None, option: str, now_s: float) -> float | None:
         return None
     if _DURATION.fullmatch(text) and not _DATE.match(text):
         return now_s - parse_duration(text)
-    return moment_s(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text, option)
+    try:
+        return moment_s(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text, option)
+    except UsageError as error:
+        hint = f"write {option} 7d, {option} 2026-12-01 or {option} 2026-12-01T09:00:00Z"
+        raise UsageError(
+            f"{option}: {text!r} is not a duration, a date or a time", hint=hint
+        ) from error

@@ -1,5 +1,6 @@
 """The options that every command takes, before the noun and after the verb alike: one table."""
 
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -214,6 +215,7 @@ class Noun(TyperGroup):
     def __init__(self, help: str) -> None:
         super().__init__(help=help, no_args_is_help=True, rich_markup_mode=None)
         self._makers: dict[str, Callable[[], Command]] = {}
+        self._making = threading.Lock()
 
     def verb(self, name: str, kind: type[Verb] = Verb) -> Callable[[Handler], Handler]:
         """Register a function as a verb; its first parameter is called `runtime`."""
@@ -229,10 +231,15 @@ class Noun(TyperGroup):
         self._add(name, partial(load_command, name, place, kind))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb of that name, made at the first call."""
-        make = self._makers.pop(cmd_name, None)
-        if make is not None:
-            self.commands[cmd_name] = make()
+        """The verb of that name, made at the first call.
+
+        Programs that call `main` in several threads share it: one makes the verb, others wait.
+        """
+        with self._making:
+            make = self._makers.get(cmd_name)
+            if make is not None:
+                self.commands[cmd_name] = make()
+                del self._makers[cmd_name]
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

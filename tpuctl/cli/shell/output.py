@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from tpuctl.cli.shell.options import Format, Shared
 from tpuctl.cli.shell.tables.fit import GAP, Fitted, fit_columns
 from tpuctl.cli.shell.tables.grid import STATE_STYLES, print_grid
+from tpuctl.cli.shell.tables.json_text import json_pieces
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
 from tpuctl.cli.shell.tables.values import (
     Columns,
@@ -38,11 +39,13 @@ _TEXT = (
     "place",
 )  # fmt: skip
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
-_COMMAND = re.compile(
-    r"\btpuctl (?=(?:node|queued-resource|qr|job|run|top|explain|doctor|sweep|history|supervisor|"
-    r"data|checkpoint)\b)"
-)
+CONTEXT_COMMANDS = (
+    "node", "queued-resource", "qr", "job", "service", "data", "checkpoint", "supervisor", "run",
+    "predict", "serve", "top", "dashboard", "capacity", "explain", "doctor", "sweep", "history",
+    "cost", "record",
+)  # fmt: skip
 """Those that a context makes a difference to."""
+_COMMAND = re.compile(rf"\btpuctl (?=(?:{'|'.join(CONTEXT_COMMANDS)})(?![\w-]))")
 
 
 @dataclass
@@ -188,7 +191,7 @@ class Output:
     def _stream_json(self, batch: list[T], rows: Iterator[T], columns: Columns[T]) -> None:
         before = "[\n"
         while batch:
-            text = json.dumps([plain(values_of(item, columns)) for item in batch], indent=2)
+            text = "".join(json_pieces([plain(values_of(item, columns)) for item in batch]))
             self.out.write(before + text[2:-2])
             before = ",\n"
             batch = list(islice(rows, _AT_ONCE))
@@ -265,7 +268,7 @@ class Output:
             self.out.write(yaml.safe_dump(value, sort_keys=False))
         else:
             # Piece by piece: ten thousand rows are some megabytes.
-            self.out.writelines(json.JSONEncoder(indent=2).iterencode(value))
+            self.out.writelines(json_pieces(value))
             self.out.write("\n")
 
     def typed(self, text: str) -> str:

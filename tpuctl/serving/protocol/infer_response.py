@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tpuctl.serving.datatypes import Array, Batch, datatype_of
 from tpuctl.serving.protocol.infer_request import InferRequest, RequestedOutput
 from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request, short_text
-from tpuctl.serving.protocol.tensor_values import binary_values, json_values
+from tpuctl.serving.protocol.tensor_values import PIECE_VALUES, binary_values, json_values
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -64,7 +64,15 @@ def _output_start(name: str, datatype: str, shape: tuple[int, ...]) -> str:
 
 
 def _json_text(name: str, datatype: str, array: Array) -> str:
-    values = json_values(name, datatype, array)
+    flat = array.reshape(-1)
+    if flat.size <= PIECE_VALUES:
+        return _piece_text(name, datatype, flat)
+    pieces = (flat[at : at + PIECE_VALUES] for at in range(0, flat.size, PIECE_VALUES))
+    return f"[{','.join([_piece_text(name, datatype, piece)[1:-1] for piece in pieces])}]"
+
+
+def _piece_text(name: str, datatype: str, flat: Array) -> str:
+    values = json_values(name, datatype, flat)
     if datatype in ("BYTES", "BOOL"):
         return _encode(values)
     text = str(values)  # numbers are written as JSON writes them, in half of the time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,8 @@ from tpuctl.serving.protocol.protocol_error import ProtocolError, bad_request
 _TYPES: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 """Kind of a dtype -> the types of what JSON may hold for it."""
 _LENGTH = struct.Struct("<I")
+PIECE_VALUES = 32 * 1024
+"""So many values are converted at once, in some milliseconds; then other threads may run."""
 
 
 def array_of_json(name: str, datatype: str, count: int, data: Any) -> Array:
@@ -86,13 +89,29 @@ def _byte_string(name: str, value: Any) -> bytes:
 
 def _flattened(name: str, data: list[Any]) -> tuple[list[Any], set[type]]:
     """The values of a list, which may be nested, and their types."""
-    types = set(map(type, data))
+    types = _types(data)
     while list in types:
         if len(types) > 1:
             raise bad_request(f"data of input {name} has values beside lists")
-        data = list(chain.from_iterable(data))
-        types = set(map(type, data))
+        flat: list[Any] = []
+        for piece in _pieces(data):
+            flat.extend(chain.from_iterable(piece))
+        data = flat
+        types = _types(data)
     return data, types
+
+
+def _types(values: list[Any]) -> set[type]:
+    return {kind for piece in _pieces(values) for kind in set(map(type, piece))}
+
+
+def _pieces(values: list[Any]) -> Iterator[list[Any]]:
+    """A list in pieces, itself when it is short."""
+    if len(values) <= PIECE_VALUES:
+        yield values
+        return
+    for start in range(0, len(values), PIECE_VALUES):
+        yield values[start : start + PIECE_VALUES]
 
 
 def _numbers(name: str, datatype: str, values: list[Any]) -> Array:
@@ -101,10 +120,12 @@ def _numbers(name: str, datatype: str, values: list[Any]) -> Array:
     try:
         if dtype.kind in "iu" and values:
             limits = np.iinfo(dtype)
-            if min(values) < limits.min or max(values) > limits.max:
-                raise OverflowError  # as numpy 2 does, but not numpy 1
+            for piece in _pieces(values):
+                if min(piece) < limits.min or max(piece) > limits.max:
+                    raise OverflowError  # as numpy 2 does, but not numpy 1
         with np.errstate(over="ignore"):
-            return np.array(values, dtype)
+            arrays = [np.array(piece, dtype) for piece in _pieces(values)]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
     except OverflowError as error:
         raise bad_request(f"data of input {name} is beyond the range of {datatype}") from error
 

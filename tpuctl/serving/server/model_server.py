@@ -6,14 +6,19 @@ import json
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from tpuctl.serving.batching.batch_queue import Outcome, WaitingRequest
 from tpuctl.serving.http1.connection import HttpConnection, HttpRequest
 from tpuctl.serving.http1.request_head import RequestHead
 from tpuctl.serving.program import describe_exception
-from tpuctl.serving.protocol.infer_request import RequestRules, decode_request
-from tpuctl.serving.protocol.infer_response import ResponseEncoder
+from tpuctl.serving.protocol.infer_request import (
+    LARGE_JSON_BYTES,
+    InferRequest,
+    RequestRules,
+    decode_request,
+)
+from tpuctl.serving.protocol.infer_response import InferResponse, ResponseEncoder
 from tpuctl.serving.protocol.model_documents import ModelInfo, model_metadata, server_metadata
 from tpuctl.serving.protocol.paths import parse_model_path
 from tpuctl.serving.protocol.protocol_error import (
@@ -27,10 +32,26 @@ from tpuctl.serving.server.line_log import LineLog
 from tpuctl.serving.server.server_metrics import MEDIA_TYPE, ServerMetrics
 from tpuctl.serving.server.server_options import ServerOptions
 
+T = TypeVar("T")
+
 JSON = "application/json"
 BINARY = "application/octet-stream"
 READ_BYTES = 64 * 1024
 JSON_LENGTH = "inference-header-content-length"
+LARGE_OUTPUT_VALUES = 32 * 1024
+"""An answer with more values is written in a thread of its own."""
+
+
+class ServerLoop(NamedTuple):
+    """How the server's own thread, its event loop, is used."""
+
+    schedule: Callable[[Callable[[], None]], object]
+    """Calls a function once all that clients have sent is read."""
+    run_aside: Callable[[Callable[[], Any], Callable[[Any], None]], object]
+    """Calls the first function in another thread, then the second one in the server's.
+
+    The second one gets what the first one returned, or the exception that it raised.
+    """
 
 
 class ServerPhase(Enum):
@@ -54,9 +75,12 @@ class ModelServer:
         metrics: ServerMetrics,
         log: LineLog,
         clock: Callable[[], float],
-        schedule: Callable[[Callable[[], None]], object],
+        loop: ServerLoop,
     ) -> None:
-        """Load: `show_model` makes it ready. `schedule` calls a function once all are read."""
+        """Load: `show_model` makes it ready.
+
+        Large bodies are read and written aside, so that others are answered meanwhile.
+        """
         self.limits = options.http_limits
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.phase = ServerPhase.LOADING
@@ -66,9 +90,11 @@ class ModelServer:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._schedule = schedule
+        self._loop = loop
         self._is_scheduled = False
         self._body_bytes = 0
+        self._being_read: set[HttpConnection] = set()
+        """Those whose large request is being read."""
         self._waiting: dict[HttpConnection, WaitingRequest] = {}
         self._model: ModelInfo | None = None
         self._rules = RequestRules({}, 0)
@@ -134,6 +160,7 @@ class ModelServer:
     def forget_connection(self, connection: HttpConnection) -> None:
         """Drop what a client asked for that is gone."""
         self.connections.discard(connection)
+        self._being_read.discard(connection)
         waiting = self._waiting.pop(connection, None)
         if waiting is not None:
             self._dispatcher.abandon(waiting)
@@ -178,15 +205,35 @@ class ModelServer:
     def _infer(self, connection: HttpConnection, request: HttpRequest) -> None:
         if self.phase in (ServerPhase.LOADING, ServerPhase.STOPPING):
             raise ProtocolError(503, self.phase.value, retry_after_s=1)
-        asked = decode_request(request.body, _json_bytes(request.head), self._rules)
-        now_s = self._clock()
+        json_bytes, arrived_s = _json_bytes(request.head), self._clock()
+        read = partial(decode_request, request.body, json_bytes, self._rules)
+        if (len(request.body) if json_bytes is None else json_bytes) <= LARGE_JSON_BYTES:
+            self._submit(connection, read(), arrived_s)
+            return
+        self._being_read.add(connection)
+        self._loop.run_aside(read, partial(self._take_large, connection, arrived_s))
+
+    def _take_large(
+        self, connection: HttpConnection, arrived_s: float, outcome: InferRequest | Exception
+    ) -> None:
+        """Let a large request wait for the model, now that it is read."""
+        if connection not in self._being_read:
+            return  # the client is gone
+        self._being_read.discard(connection)
+        try:
+            self._submit(connection, _result_of(outcome, "the request cannot be read"), arrived_s)
+        except ProtocolError as error:
+            connection.refuse(error)
+
+    def _submit(self, connection: HttpConnection, asked: InferRequest, arrived_s: float) -> None:
         allowed_s = min(self._options.deadline_s, asked.timeout_s or self._options.deadline_s)
-        waiting = WaitingRequest(asked, now_s, now_s + allowed_s, partial(self._answer, connection))
+        answer = partial(self._answer, connection)
+        waiting = WaitingRequest(asked, arrived_s, arrived_s + allowed_s, answer)
         self._dispatcher.submit(waiting)
         self._waiting[connection] = waiting
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._schedule(self._start_batch)
+            self._loop.schedule(self._start_batch)
 
     def _start_batch(self) -> None:
         self._is_scheduled = False
@@ -196,16 +243,24 @@ class ModelServer:
         self, connection: HttpConnection, waiting: WaitingRequest, outcome: Outcome
     ) -> None:
         self._waiting.pop(connection, None)
+        if isinstance(outcome, ProtocolError):
+            connection.refuse(outcome)
+            return
+        write = partial(self._encoder.encode, waiting.request, outcome)
+        if sum(array.size for array in outcome.values()) > LARGE_OUTPUT_VALUES:
+            self._loop.run_aside(write, partial(self._send, connection))
+            return
         try:
-            if isinstance(outcome, ProtocolError):
-                raise outcome
-            response = self._encoder.encode(waiting.request, outcome)
+            response: InferResponse | Exception = write()
+        except Exception as error:  # noqa: BLE001 (answered: the others of the batch follow)
+            response = error
+        self._send(connection, response)
+
+    def _send(self, connection: HttpConnection, outcome: InferResponse | Exception) -> None:
+        try:
+            response = _result_of(outcome, "the outputs cannot be written")
         except ProtocolError as error:
             connection.refuse(error)
-            return
-        except Exception as error:  # noqa: BLE001 (answered: the others of the batch follow)
-            text = f"the outputs cannot be written: {describe_exception(error)}"
-            connection.refuse(ProtocolError(500, text))
             return
         self._metrics.answers[200] += 1
         if response.json_bytes is None:
@@ -250,6 +305,15 @@ class ModelServer:
 
 def _document(content: dict[str, Any], status: int = 200) -> tuple[int, bytes, str]:
     return status, json.dumps(content).encode(), JSON
+
+
+def _result_of(outcome: T | Exception, failure: str) -> T:
+    """What a function returned; raises ProtocolError for what it raised."""
+    if isinstance(outcome, ProtocolError):
+        raise outcome
+    if isinstance(outcome, Exception):
+        raise ProtocolError(500, f"{failure}: {describe_exception(outcome)}") from outcome
+    return outcome
 
 
 def _json_bytes(head: RequestHead) -> int | None:

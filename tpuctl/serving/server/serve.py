@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from tpuctl.serving.program import (
 from tpuctl.serving.protocol.model_documents import ModelInfo
 from tpuctl.serving.server.batch_dispatcher import BatchDispatcher
 from tpuctl.serving.server.line_log import LineLog
-from tpuctl.serving.server.model_server import ModelServer, ServerPhase
+from tpuctl.serving.server.model_server import ModelServer, ServerLoop, ServerPhase
 from tpuctl.serving.server.model_thread import ModelEvents, ModelThread
 from tpuctl.serving.server.server_metrics import ServerMetrics
 from tpuctl.serving.server.server_options import ServerOptions
@@ -149,8 +150,14 @@ class ServerRun:
             self.thread.run_batch,
         )
         self.server = ModelServer(
-            options, self._dispatcher, metrics, log, time.monotonic, self._schedule
+            options,
+            self._dispatcher,
+            metrics,
+            log,
+            time.monotonic,
+            ServerLoop(self._schedule, self._run_aside),
         )
+        self._large_bodies = ThreadPoolExecutor(1, "large-bodies")
         self._is_watching = False
         self._drain: asyncio.Task[None] | None = None
 
@@ -195,6 +202,18 @@ class ServerRun:
             self._is_watching = True
             self.loop.call_later(TICK_S, self._watch_deadlines)
 
+    def _run_aside(self, work: Callable[[], Any], take: Callable[[Any], None]) -> None:
+        """Call `work` in the thread of large bodies, then `take` in the event loop."""
+
+        def run() -> None:
+            try:
+                outcome = work()
+            except Exception as error:  # noqa: BLE001 (handed on)
+                outcome = error
+            self._call(take, outcome)
+
+        self._large_bodies.submit(run)
+
     def _watch_deadlines(self) -> None:
         self._dispatcher.expire()
         self._is_watching = self._dispatcher.in_flight > 0
@@ -206,6 +225,7 @@ class ServerRun:
         for connection in list(self.server.connections):
             connection.abort()
         self.thread.end()
+        self._large_bodies.shutdown(wait=False, cancel_futures=True)
 
     async def _drain_server(self, listener: asyncio.Server) -> None:
         began_s = time.monotonic()

@@ -150,8 +150,13 @@ PLAIN: Mapping[type, Callable[[Any], Any]] = {
 """How JSON has a value; every other one as it is."""
 
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it."""
+    if type(value) in _LEAVES:
+        return value
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
