@@ -1,0 +1,254 @@
+"""The values that were typed become a plan's question, or one line that says what is wrong."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpuctl import catalog
+from tpuctl.errors import UsageError
+from tpuctl.models.duration import parse_duration
+from tpuctl.models.planning import plan_spec
+from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count
+from tpuctl.models.planning.plan_spec import (
+    ModelChoice,
+    PlanLimits,
+    ServePlanSpec,
+    SliceChoice,
+    TrainPlanSpec,
+)
+from tpuctl.operations.capacity.type_names import resolve_name
+from tpuctl.operations.planning.given_values import (
+    HINT,
+    KEYS,
+    GivenValue,
+    GivenValues,
+    nested,
+    values_under,
+)
+from tpuctl.operations.slices.specs import unknown_name_error
+from tpuctl.perfmodel.workload.known_models import transformer_of
+from tpuctl.perfmodel.workload.transformer import Transformer
+
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_FLAGS = ("is_tied", "is_causal")
+_BITS = (4, 8, 16, 32)
+
+
+def train_spec(values: GivenValues) -> TrainPlanSpec:
+    """The question about a training run; raises UsageError."""
+    sequence = _count(values, "run.seq", plan_spec.MOST_SEQUENCE_TOKENS)
+    tokens = _amount(values, "run.tokens", 1, plan_spec.MOST_TOKENS)
+    missing = [
+        option
+        for option, path in (("--model", "model"), ("--tokens", "run.tokens"), ("--seq", "run.seq"))
+        if path not in values and not values_under(values, path)
+    ]
+    if missing or sequence is None or tokens is None:
+        raise UsageError(
+            f"a plan needs {' and '.join(missing)}",
+            hint="run: tpuctl plan --model llama-3-8b --tokens 1T --seq 8192",
+        )
+    return TrainPlanSpec(
+        model=_model(values),
+        tokens=tokens,
+        sequence_tokens=sequence,
+        batch_sequences=_batch(values, sequence),
+        remat=_choice(values, "run.remat", plan_spec.REMATS),
+        precision=_choice(values, "run.precision", plan_spec.PRECISIONS) or "bf16",
+        optimizer=_choice(values, "run.optimizer", plan_spec.OPTIMIZERS) or "adam",
+        mesh=_mesh(values),
+        slices=_slices(values),
+        limits=PlanLimits(
+            days=_amount(values, "limits.days", 1e-6, plan_spec.MOST_DAYS),
+            usd=_amount(values, "limits.usd", 1e-6, plan_spec.MOST_USD),
+        ),
+    )
+
+
+def serve_spec(values: GivenValues) -> ServePlanSpec:
+    """The question about a model that answers requests; raises UsageError."""
+    most = plan_spec.MOST_SEQUENCE_TOKENS
+    prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most)
+    if ("model" not in values and not values_under(values, "model")) or not prompt or not output:
+        raise UsageError(
+            "a plan of a service needs --model, --in and --out",
+            hint="run: tpuctl plan serve --model llama-3-8b --in 1024 --out 1024",
+        )
+    latency = values.get("serve.latency")
+    return ServePlanSpec(
+        model=_model(values),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        rate=_amount(values, "serve.rate", 1e-6, plan_spec.MOST_REQUESTS_PER_S),
+        latency_s=None if latency is None else _seconds(latency, plan_spec.MOST_LATENCY_S),
+        weight_bits=_bits(values, "serve.weight_bits"),
+        cache_bits=_bits(values, "serve.cache_bits"),
+        tensor=_count(values, "serve.tensor", plan_spec.MOST_SIDE),
+        slices=_slices(values),
+    )
+
+
+def transformer(choice: ModelChoice) -> Transformer:
+    """The transformer that a person chose; raises UsageError with the nearest names."""
+    if choice.name is None:
+        return _shaped(choice.shape)
+    try:
+        return transformer_of(catalog.public_model(choice.name).shape)
+    except catalog.UnknownError as error:
+        near = f"did you mean {' or '.join(error.nearest)}? " if error.nearest else ""
+        raise UsageError(
+            f"unknown model {choice.name!r}",
+            hint=f"{near}a shape of your own goes into a file: {HINT.removeprefix('run: ')}",
+        ) from error
+
+
+def _shaped(shape: Mapping[str, Any]) -> Transformer:
+    try:
+        return transformer_of(shape)
+    except TypeError as error:
+        missing = str(error).rpartition(": ")[2].replace(" and ", ", ")
+        raise UsageError(f"the shape of the model has no {missing}", hint=HINT) from error
+
+
+def _model(values: GivenValues) -> ModelChoice:
+    if named := values.get("model"):
+        return ModelChoice(name=named.text)
+    shape = {
+        path: _side(given, is_flag=path in _FLAGS)
+        for path, given in values_under(values, "model").items()
+    }
+    return ModelChoice(shape=nested(shape))
+
+
+def _side(given: GivenValue, *, is_flag: bool) -> int | bool:
+    if is_flag:
+        return _flag(given)
+    return parse_count(given.text, given.name, least=0, most=plan_spec.MOST_SIDE)
+
+
+def _batch(values: GivenValues, sequence_tokens: int) -> int | None:
+    """Sequences of a batch, whether they or their tokens were given."""
+    sequences = _count(values, "run.batch", plan_spec.MOST_SEQUENCES)
+    tokens = _amount(values, "run.batch_tokens", 1, plan_spec.MOST_BATCH_TOKENS)
+    if tokens is None:
+        return sequences
+    given = values["run.batch_tokens"]
+    if sequences is not None:
+        raise UsageError(f"{given.name} and {values['run.batch'].name} exclude each other")
+    if tokens < sequence_tokens:
+        raise UsageError(
+            f"{given.name} must be at least one sequence of {sequence_tokens} tokens, "
+            f"not {given.text}"
+        )
+    return round(tokens / sequence_tokens)
+
+
+def _mesh(values: GivenValues) -> Mapping[str, int]:
+    """The axes that were given, from a text such as `fsdp=16,tensor=4` or from a mapping."""
+    axes = values_under(values, "run.mesh")
+    if typed := values.get("run.mesh"):
+        for part in filter(None, typed.text.split(",")):
+            axis, equals, ways = part.partition("=")
+            if not equals:
+                hint = f"write {typed.name} fsdp=16,tensor=4"
+                raise UsageError(f"{typed.name}: {part[:40]!r} is not AXIS=WAYS", hint=hint)
+            axes[axis.strip()] = GivenValue(ways.strip(), f"{typed.name} {axis.strip()[:40]}")
+    for axis, given in axes.items():
+        if axis not in KEYS["run.mesh"]:
+            near = catalog.nearest(axis, KEYS["run.mesh"])
+            advice = f"did you mean {near[0]}? " if near else ""
+            known = ", ".join(KEYS["run.mesh"])
+            raise UsageError(f"unknown axis {given.name!r}", hint=f"{advice}axes: {known}")
+    mesh = {axis: _ways(given) for axis, given in axes.items()}
+    if sum(ways == plan_spec.FILLED for ways in mesh.values()) > 1:
+        raise UsageError("only one axis of a mesh may be -1, which takes what the others leave")
+    return mesh
+
+
+def _ways(given: GivenValue) -> int:
+    if given.text == str(plan_spec.FILLED):
+        return plan_spec.FILLED
+    return parse_count(given.text, given.name, most=plan_spec.MOST_SIDE)
+
+
+def _slices(values: GivenValues) -> SliceChoice:
+    every = values.get("slices.preempted_every")
+    zone = values.get("slices.zone")
+    generations = _names_in(values, "slices.generations")
+    try:
+        for name in generations:
+            catalog.generation(name)
+        if zone is not None and zone.text not in catalog.zones():
+            near = catalog.nearest(zone.text, catalog.zones())
+            raise catalog.UnknownError("zone", zone.text, near)
+    except catalog.UnknownError as error:
+        raise unknown_name_error(error) from error
+    spot = values.get("slices.spot")
+    return SliceChoice(
+        types=tuple(resolve_name(name) for name in _names_in(values, "slices.types")),
+        generations=generations,
+        zone=zone.text if zone else None,
+        num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
+        is_spot=_flag(spot) if spot else False,
+        preempted_every_s=None if every is None else _seconds(every, plan_spec.MOST_DAYS * 86400),
+    )
+
+
+def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
+    given = values.get(path)
+    parts = given.text.split(",") if given else ()
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def _count(values: GivenValues, path: str, most: float) -> int | None:
+    given = values.get(path)
+    return None if given is None else parse_count(given.text, given.name, most=most)
+
+
+def _amount(values: GivenValues, path: str, least: float, most: float) -> float | None:
+    given = values.get(path)
+    if given is None:
+        return None
+    return parse_amount(given.text, given.name, least=least, most=most)
+
+
+def _seconds(given: GivenValue, most_s: float) -> float:
+    """Seconds of a duration above 0; raises UsageError."""
+    text = given.text
+    found = float(text[:-2]) / 1000 if _is_milliseconds(text) else parse_duration(text)
+    if not 0 < found <= most_s:
+        raise UsageError(f"{given.name} must be above 0 s and at most {amount_text(most_s)} s")
+    return found
+
+
+def _is_milliseconds(text: str) -> bool:
+    return text.endswith("ms") and text[:-2].replace(".", "", 1).isdecimal() and len(text) < 12  # noqa: PLR2004 (digits)
+
+
+def _choice(values: GivenValues, path: str, known: Any) -> str | None:
+    given = values.get(path)
+    if given is None or given.text in known:
+        return given.text if given else None
+    raise UsageError(f"{given.name} must be {_any_of(tuple(known))}, not {given.text[:40]!r}")
+
+
+def _bits(values: GivenValues, path: str) -> int:
+    given = values.get(path)
+    if given is None:
+        return 16
+    bits = parse_count(given.text, given.name, most=max(_BITS))
+    if bits not in _BITS:
+        raise UsageError(f"{given.name} must be {_any_of(tuple(map(str, _BITS)))}, not {bits}")
+    return bits
+
+
+def _any_of(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _flag(given: GivenValue) -> bool:
+    word = given.text.lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise UsageError(f"{given.name} must be true or false, not {given.text[:40]!r}")
+    return word in _TRUE
+
+
