@@ -79,6 +79,8 @@ class PlannedSlice:
     batch_sequences: int
     usable_bytes: float
     devices: int
+    needed_bytes: float | None = None
+    """What a device needs for it at least; None where no mesh was tried."""
     step: PlannedStep | None = None
     mfu: float | None = None
     tokens_per_s: float | None = None
