@@ -13,6 +13,7 @@ from tpuctl.perfmodel.workload.transformer import (
     Attention,
     Experts,
     LatentAttention,
+    LinearAttention,
     Transformer,
 )
 
@@ -31,8 +32,8 @@ GivenValues = Mapping[str, GivenValue]
 """The path of a key, such as `run.tokens` -> what was given for it."""
 
 
-def _names(record: type, *nested: str) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(record) if each.name not in nested)
+def _names(record: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(record))
 
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -41,9 +42,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "model.experts": _names(Experts),
     "model.attention": _names(Attention),
     "model.attention.latent": _names(LatentAttention),
-    "run": (
-        *("tokens", "seq", "batch", "batch_tokens", "remat", "precision", "optimizer", "mesh"),
-    ),
+    "model.attention.linear": _names(LinearAttention),
+    "run": ("tokens", "seq", "batch", "batch_tokens", "remat", "precision", "optimizer", "mesh"),
     "run.mesh": (
         *("data", "fsdp", "tensor", "sequence", "expert", "pipeline"),
         *("dcn_data", "dcn_fsdp", "dcn_pipeline"),

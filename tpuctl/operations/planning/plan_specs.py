@@ -29,7 +29,8 @@ from tpuctl.perfmodel.workload.known_models import transformer_of
 from tpuctl.perfmodel.workload.transformer import Transformer
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
-_FLAGS = ("is_tied", "is_causal")
+_FLAG_STARTS = ("is_", "has_", "full_keys_are_")
+"""How the names of fields begin that are true or false."""
 _BITS = (4, 8, 16, 32)
 
 
@@ -113,7 +114,7 @@ def _model(values: GivenValues) -> ModelChoice:
     if named := values.get("model"):
         return ModelChoice(name=named.text)
     shape = {
-        path: _side(given, is_flag=path in _FLAGS)
+        path: _side(given, is_flag=path.rpartition(".")[2].startswith(_FLAG_STARTS))
         for path, given in values_under(values, "model").items()
     }
     return ModelChoice(shape=nested(shape))

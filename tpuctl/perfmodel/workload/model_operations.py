@@ -14,26 +14,23 @@ _PASSES = 3
 def train_operations(model: Transformer, sequence_tokens: int) -> float:
     """Operations of one token of training in sequences of that length, all layers together."""
     count = count_parameters(model)
-    looked_up = 0 if model.is_tied else model.vocab * model.hidden
-    return _PASSES * (
-        2 * (count.active - looked_up) + attention_operations(model, sequence_tokens)
-    )
+    multiplied = count.active - count.embedding + model.vocab * model.hidden
+    return _PASSES * (2 * multiplied + attention_operations(model, sequence_tokens))
 
 
 def attention_operations(model: Transformer, sequence_tokens: int) -> float:
     """Operations of one token's products of queries, keys and values in a forward pass."""
     kinds = model.attention
-    share = 0.5 if model.is_causal else 1.0
-    window = min(kinds.window_tokens, sequence_tokens)
-    full = model.layers - kinds.window_layers - kinds.linear_layers
-    seen = full * share * sequence_tokens + kinds.window_layers * min(
-        window, share * sequence_tokens
-    )
-    return 2 * model.heads * _widths(model) * seen
+    mean_tokens = sequence_tokens * (0.5 if model.is_causal else 1.0)
+    within_tokens = min(kinds.window_tokens, mean_tokens)
+    full_widths = 2 * kinds.full_head_dim if kinds.full_head_dim else _widths(model)
+    full = model.full_layers * full_widths * mean_tokens
+    windowed = kinds.window_layers * _widths(model) * within_tokens
+    return 2 * model.heads * (full + windowed)
 
 
 def _widths(model: Transformer) -> int:
-    """The width of a query, and that of a value."""
+    """The width of a query and that of a value together."""
     latent = model.attention.latent
     if latent is None:
         return 2 * model.head_dim
