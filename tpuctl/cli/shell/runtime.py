@@ -121,6 +121,14 @@ class Runtime:
 
         current_prices.use_prices(load)
 
+    @property
+    def known_prices(self) -> "PriceBook":
+        """The prices that the context in use pays; it is looked up and not started for them."""
+        from tpuctl.operations.cost.price_tables import load_book
+
+        context = self.config.contexts.get(self.known_context_name)
+        return load_book(self.home, context.price_factors if context else None)
+
     @cached_property
     def tpu(self) -> "TpuApi":
         """The Cloud TPU API."""
