@@ -38,7 +38,10 @@ COMMANDS = {
         "checkpoint.group:app",
         "List, verify, copy and prune checkpoints.",
     ),
-    "catalog": ("catalog:app", "Accelerator types, zones, runtime versions and prices."),
+    "catalog": (
+        "catalog:app",
+        "Accelerator types, zones, runtime versions, prices and public models.",
+    ),
     "context": ("context:app", "Projects, zones and credentials to work with."),
     "local": ("local.group:app", "The cloud in a box: rehearse everything offline."),
     "supervisor": ("supervisor:app", "Look after the jobs of a context."),

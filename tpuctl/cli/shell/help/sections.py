@@ -30,7 +30,7 @@ NOUNS: Mapping[str, Sections] = {
         "Get": "list describe verify advise",
         "Change": "push pull copy pin prune seal",
     },
-    "catalog": {"Get": "types zones runtimes prices"},
+    "catalog": {"Get": "types zones runtimes prices models"},
     "context": {"Get": "list show check", "Change": "create use edit budget rename delete"},
     "local": {
         "Get": "status env",
