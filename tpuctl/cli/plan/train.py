@@ -27,7 +27,7 @@ from tpuctl.cli.plan.plan_options import (
     Types,
     given_values,
 )
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import Format, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
@@ -152,7 +152,13 @@ def train(
         from tpuctl.operations.planning.measured_steps import measured_step
 
         calibration = measured_step(runtime, job, spec)
-    plan = plan_training(spec, runtime.known_prices, runtime.now(), calibration=calibration)
+    plan = plan_training(
+        spec,
+        runtime.known_prices,
+        runtime.now(),
+        calibration=calibration,
+        are_all_bounded=runtime.output.format != Format.TABLE,
+    )
     show_plan(runtime, plan, is_explained=explain)
     if plot is not None:
         _draw(runtime, plot, plan)

@@ -124,8 +124,12 @@ class Runtime:
     @property
     def known_prices(self) -> "PriceBook":
         """The prices that the context in use pays; it is looked up and not started for them."""
+        from tpuctl.config import DEFAULT_CONTEXT
         from tpuctl.operations.cost.price_tables import load_book
 
+        name = self.context_name.value
+        if name == DEFAULT_CONTEXT:
+            return load_book(self.home, None)
         context = self.config.contexts.get(self.known_context_name)
         return load_book(self.home, context.price_factors if context else None)
 

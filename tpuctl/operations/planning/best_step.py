@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpuctl.models.planning.plan_spec import OPTIMIZERS, REMATS, TrainPlanSpec
-from tpuctl.operations.planning.mesh_choices import Mesh, batch_ways, parallelism_of
+from tpuctl.operations.planning.mesh_choices import MeshTable, batch_ways
 from tpuctl.operations.planning.planned_slice import Fit, PlannedStep
 from tpuctl.perfmodel.workload.device_memory import train_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
@@ -54,12 +54,11 @@ class _Fitting(NamedTuple):
     """The meshes that fit with one kind of rematerialisation, each with its accumulation."""
 
     run: TrainRun
-    meshes: tuple[Mesh, ...]
     memory: MemoryEstimate
-    grid: tuple[int, int]
-    """The shape of the arrays of `memory`."""
-    places: Any
-    """Where each stands in them: rows and columns."""
+    rows: Any
+    """Places of the meshes in the table, and in the first direction of `memory`."""
+    columns: Any
+    """Places of their accumulations, and in the second direction of `memory`."""
 
 
 def run_of(spec: TrainPlanSpec, sequences: int) -> TrainRun:
@@ -76,7 +75,7 @@ def best_step(
     hardware: SliceHardware,
     model: Transformer,
     run: TrainRun,
-    meshes: tuple[Mesh, ...],
+    table: MeshTable,
     *,
     remat: str | None = None,
     models: StepModels,
@@ -85,81 +84,69 @@ def best_step(
 
     Without `remat` every kind is tried, the one that needs least memory first.
     """
+    a_way = run.sequences // table.batch_ways[:, None]
+    is_even = a_way % ACCUMULATIONS == 0
     least_needed, usable = float("inf"), 0.0
-    found: dict[Fit, list[_Fitting]] = {Fit.YES: [], Fit.TIGHT: []}
+    found: dict[Fit, list[tuple[TrainRun, MemoryEstimate, Any]]] = {Fit.YES: [], Fit.TIGHT: []}
     for kind in (remat,) if remat else REMATS[::-1]:
         asked = replace(
-            run,
-            remat=kind,
-            parallelism=parallelism_of(meshes, is_column=True),
-            accumulation_steps=ACCUMULATIONS,
+            run, remat=kind, parallelism=table.column(), accumulation_steps=ACCUMULATIONS
         )
         memory = models.memory(hardware, model, asked)
         usable = memory.usable_bytes
-        values, highs, is_even = _memory_grid(memory, run.sequences, meshes)
+        values = np.broadcast_to(memory.value_bytes, is_even.shape)
         least_needed = min(least_needed, float(values[is_even].min()))
-        for fit, sizes in ((Fit.YES, highs), (Fit.TIGHT, values)):
+        for fit, sizes in ((Fit.YES, memory.high_bytes), (Fit.TIGHT, values)):
             fitting = (sizes <= usable) & is_even
             if fitting.any():
-                found[fit].append(_fitting(asked, meshes, memory, fitting))
+                found[fit].append((asked, memory, fitting))
         if not found[Fit.TIGHT]:
             break  # every other kind needs more
     for fit, choices in found.items():
         if choices:
-            steps = [_fastest(hardware, model, each, models) for each in choices]
-            best = min(steps, key=lambda step: step.step_s)
+            fitted = [_fitting(table, *choice) for choice in choices]
+            best = _fastest(hardware, model, table, fitted, models)
             return StepChoice(fit, best, usable, best.memory_bytes)
     return StepChoice(Fit.NO, None, usable, least_needed)
 
 
-def _memory_grid(memory: MemoryEstimate, sequences: int, meshes: Sequence[Mesh]) -> Any:
-    """Values and upper ends by mesh and accumulation, and which of them divide the batch."""
-    shape = (len(meshes), len(ACCUMULATIONS))
-    a_way = np.array([sequences // batch_ways(mesh) for mesh in meshes], np.int64)[:, None]
-    return (
-        np.broadcast_to(memory.value_bytes, shape),
-        np.broadcast_to(memory.high_bytes, shape),
-        a_way % ACCUMULATIONS == 0,
-    )
-
-
-def _fitting(
-    run: TrainRun, meshes: tuple[Mesh, ...], memory: MemoryEstimate, fitting: Any
-) -> _Fitting:
+def _fitting(table: MeshTable, run: TrainRun, memory: MemoryEstimate, fitting: Any) -> _Fitting:
     """The meshes that fit at all, each with the smallest accumulation with which it does."""
     rows = np.flatnonzero(fitting.any(axis=1))
     columns = fitting[rows].argmax(axis=1)
-    chosen = tuple(meshes[row] for row in rows)
-    cut = replace(
-        run, parallelism=parallelism_of(chosen), accumulation_steps=ACCUMULATIONS[columns]
-    )
-    return _Fitting(cut, chosen, memory, fitting.shape, (rows, columns))
+    cut = replace(run, parallelism=table.chosen(rows), accumulation_steps=ACCUMULATIONS[columns])
+    return _Fitting(cut, memory, rows, columns)
 
 
 def _fastest(
-    hardware: SliceHardware, model: Transformer, fitting: _Fitting, models: StepModels
+    hardware: SliceHardware,
+    model: Transformer,
+    table: MeshTable,
+    choices: Sequence[_Fitting],
+    models: StepModels,
 ) -> PlannedStep:
-    """The fastest of the meshes that fit; of equal ones the first, which talks least."""
-    run, memory = fitting.run, fitting.memory
-    estimate = models.step(hardware, model, run)
-    shape = (len(fitting.meshes),)
-    at = int(np.broadcast_to(estimate.value_s, shape).argmin())
-    rows, columns = fitting.places
-    place = (int(rows[at]), int(columns[at]))
+    """The fastest mesh of all kinds of rematerialisation; of equal ones the first."""
+    estimates = [models.step(hardware, model, each.run) for each in choices]
+    times = [np.broadcast_to(each.value_s, len(of.rows)) for each, of in zip(estimates, choices, strict=True)]
+    number = min(range(len(choices)), key=lambda each: float(times[each].min()))
+    fitting, estimate, at = choices[number], estimates[number], int(times[number].argmin())
+    row, column = int(fitting.rows[at]), int(fitting.columns[at])
+    memory = fitting.memory
 
     def held(figure: Any) -> float:
-        return float(np.broadcast_to(figure, fitting.grid)[place])
+        shape = (len(table.meshes), len(ACCUMULATIONS))
+        return float(np.broadcast_to(figure, shape)[row, column])
 
     return PlannedStep(
-        mesh=fitting.meshes[at],
-        remat=run.remat,
-        accumulation_steps=int(run.accumulation_steps[at]),
-        step_s=_picked(estimate.value_s, shape, at),
-        step_low_s=_picked(estimate.low_s, shape, at),
-        step_high_s=_picked(estimate.high_s, shape, at),
-        bound=str(np.broadcast_to(np.asarray(estimate.bound), shape)[at]),
-        terms={name: _picked(term, shape, at) for name, term in estimate.terms.items()},
-        hidden={name: _picked(term, shape, at) for name, term in estimate.hidden.items()},
+        mesh=table.meshes[row],
+        remat=fitting.run.remat,
+        accumulation_steps=int(ACCUMULATIONS[column]),
+        step_s=_element(estimate.value_s, at),
+        step_low_s=_element(estimate.low_s, at),
+        step_high_s=_element(estimate.high_s, at),
+        bound=str(np.ravel(estimate.bound)[at if np.size(estimate.bound) > 1 else 0]),
+        terms={name: _element(term, at) for name, term in estimate.terms.items()},
+        hidden={name: _element(term, at) for name, term in estimate.hidden.items()},
         memory_bytes=held(memory.value_bytes),
         memory_high_bytes=held(memory.high_bytes),
         memory_kinds={name: held(kind) for name, kind in memory.kinds.items()},
@@ -167,8 +154,10 @@ def _fastest(
     )
 
 
-def _picked(figure: Any, shape: tuple[int, ...], at: int) -> float:
-    return float(np.broadcast_to(figure, shape)[at])
+def _element(figure: Any, at: int) -> float:
+    """One element of an array, or the number that stands for all of them."""
+    array = np.ravel(figure)
+    return float(array[at] if len(array) > 1 else array[0])
 
 
 def batch_bounds(

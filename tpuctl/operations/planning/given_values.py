@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
-from tpuctl import bounded_yaml, catalog
+from tpuctl import catalog
 from tpuctl.errors import UsageError, unreadable_error
 from tpuctl.perfmodel.workload.transformer import (
     Attention,
@@ -16,6 +14,9 @@ from tpuctl.perfmodel.workload.transformer import (
     LinearAttention,
     Transformer,
 )
+
+if TYPE_CHECKING:
+    import yaml
 
 HINT = "run: tpuctl help plan"
 _SCALAR_TAG = "tag:yaml.org,2002:"
@@ -57,18 +58,20 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 def read_file(path: Path) -> GivenValues:
     """The values of a plan file by their paths; raises UsageError, NotFoundError, LocalIOError."""
+    from tpuctl import bounded_yaml  # 20 ms that a plan without a file need not pay
+
     try:
         node = bounded_yaml.compose_file(path)
     except bounded_yaml.YamlError as error:
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
         raise unreadable_error(path, error, hint=HINT) from error
-    if not isinstance(node, yaml.MappingNode):
+    if node is None or node.id != "mapping":
         raise UsageError(f"{path} is not a plan: it must have keys such as model and run", hint=HINT)
     return dict(_values_below(node, ""))
 
 
-def _values_below(node: yaml.MappingNode, path: str) -> Iterator[tuple[str, GivenValue]]:
+def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValue]]:
     seen: set[str] = set()
     for key_node, value in node.value:
         key, line = str(key_node.value)[:60], _line_of(key_node)
@@ -78,16 +81,16 @@ def _values_below(node: yaml.MappingNode, path: str) -> Iterator[tuple[str, Give
             raise UsageError(f"key {key!r} is given twice (line {line})")
         seen.add(key)
         below = f"{path}.{key}".lstrip(".")
-        if isinstance(value, yaml.MappingNode) and below in KEYS:
+        if value.id == "mapping" and below in KEYS:
             yield from _values_below(value, below)
         else:
             yield below, GivenValue(_text_of(value, below), f"{below} (line {line})")
 
 
-def _text_of(node: yaml.Node, path: str) -> str:
+def _text_of(node: "yaml.Node", path: str) -> str:
     """The text of a value, or those of a list with commas between; raises UsageError."""
-    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    if not nodes or not all(isinstance(each, yaml.ScalarNode) for each in nodes):
+    nodes = node.value if node.id == "sequence" else [node]
+    if not nodes or not all(each.id == "scalar" for each in nodes):
         raise UsageError(f"{path} (line {_line_of(node)}) is not a value", hint=HINT)
     if any(each.tag == f"{_SCALAR_TAG}null" for each in nodes):
         raise UsageError(f"{path} (line {_line_of(node)}) has no value", hint=HINT)
@@ -104,7 +107,7 @@ def _unknown_key_error(key: str, path: str, line: int) -> UsageError:
     )
 
 
-def _line_of(node: yaml.Node) -> int:
+def _line_of(node: "yaml.Node") -> int:
     return int(node.start_mark.line) + 1
 
 

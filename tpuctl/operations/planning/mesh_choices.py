@@ -1,6 +1,6 @@
 """The ways to cut a training step over a slice that are tried, as arrays of one length."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from math import gcd, prod
@@ -43,16 +43,46 @@ def sides_of(model: Transformer, sequence_tokens: int) -> ModelSides:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MeshTable:
+    """Meshes, and the ways of each of their axes as an array; axes of one way are left out."""
+
+    meshes: tuple[Mesh, ...]
+    ways: Mapping[str, Any]
+    batch_ways: Any
+
+    def column(self) -> Parallelism:
+        """All of them, to broadcast with a row."""
+        return Parallelism(**{name: ways[:, None] for name, ways in self.ways.items()})
+
+    def chosen(self, rows: Any) -> Parallelism:
+        """Those at the places `rows`."""
+        return Parallelism(**{name: ways[rows] for name, ways in self.ways.items()})
+
+
+def mesh_table(meshes: Sequence[Mesh]) -> MeshTable:
+    """The meshes as arrays."""
+    ways = {
+        name: np.array([mesh.get(name, 1) for mesh in meshes], np.int64)
+        for name in AXES
+        if any(mesh.get(name, 1) > 1 for mesh in meshes)
+    }
+    batches = np.array([batch_ways(mesh) for mesh in meshes], np.int64)
+    return MeshTable(tuple(meshes), ways, batches)
+
+
 @cache
-def mesh_choices(sides: ModelSides, devices: int, slices: int, sequences: int) -> tuple[Mesh, ...]:
+def mesh_choices(sides: ModelSides, devices: int, slices: int, sequences: int) -> MeshTable:
     """The meshes of `slices` slices of `devices` devices that a batch of `sequences` can use.
 
     Stages of a pipeline are between slices only; inside of one they are not tried.
     """
-    return tuple(
-        mesh
-        for mesh in _meshes(sides, devices, slices, is_short=sequences < devices * slices)
-        if sequences % batch_ways(mesh) == 0
+    return mesh_table(
+        [
+            mesh
+            for mesh in _meshes(sides, devices, slices, is_short=sequences < devices * slices)
+            if sequences % batch_ways(mesh) == 0
+        ]
     )
 
 
@@ -125,16 +155,6 @@ def mesh_fault(mesh: Mesh, sides: ModelSides, sequences: int) -> str | None:
     if sequences % batch_ways(mesh):
         return f"the mesh cuts a batch {batch_ways(mesh)} ways, which does not divide {sequences}"
     return None
-
-
-def parallelism_of(meshes: tuple[Mesh, ...], *, is_column: bool = False) -> Parallelism:
-    """The meshes as one Parallelism of arrays; as a column they broadcast with a row."""
-    arrays: dict[str, Any] = {}
-    for name in AXES:
-        ways = np.array([mesh.get(name, 1) for mesh in meshes], np.int64)
-        if (ways != 1).any():
-            arrays[name] = ways[:, None] if is_column else ways
-    return Parallelism(**arrays)
 
 
 def mesh_text(mesh: Mesh) -> str:

@@ -15,7 +15,6 @@ from tpuctl.models.planning.plan_spec import (
     SliceChoice,
     TrainPlanSpec,
 )
-from tpuctl.operations.capacity.type_names import resolve_name
 from tpuctl.operations.planning.given_values import (
     HINT,
     KEYS,
@@ -24,7 +23,6 @@ from tpuctl.operations.planning.given_values import (
     nested,
     values_under,
 )
-from tpuctl.operations.slices.specs import unknown_name_error
 from tpuctl.perfmodel.workload.known_models import transformer_of
 from tpuctl.perfmodel.workload.transformer import Transformer
 
@@ -182,16 +180,26 @@ def _slices(values: GivenValues) -> SliceChoice:
             near = catalog.nearest(zone.text, catalog.zones())
             raise catalog.UnknownError("zone", zone.text, near)
     except catalog.UnknownError as error:
+        from tpuctl.operations.slices.specs import unknown_name_error  # only a wrong name pays
+
         raise unknown_name_error(error) from error
     spot = values.get("slices.spot")
     return SliceChoice(
-        types=tuple(resolve_name(name) for name in _names_in(values, "slices.types")),
+        types=_types(_names_in(values, "slices.types")),
         generations=generations,
         zone=zone.text if zone else None,
         num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
         is_spot=_flag(spot) if spot else False,
         preempted_every_s=None if every is None else _seconds(every, plan_spec.MOST_DAYS * 86400),
     )
+
+
+def _types(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    from tpuctl.operations.capacity.type_names import resolve_name  # 30 ms for named types alone
+
+    return tuple(dict.fromkeys(map(resolve_name, names)))
 
 
 def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:

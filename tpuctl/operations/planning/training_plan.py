@@ -11,18 +11,14 @@ from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.planning.plan_spec import SliceChoice, TrainPlanSpec
 from tpuctl.operations.planning import scaling_rules
-from tpuctl.operations.planning.best_step import (
-    StepModels,
-    batch_bounds,
-    best_step,
-    run_of,
-)
+from tpuctl.operations.planning.best_step import StepModels, batch_bounds, best_step, run_of
 from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
 from tpuctl.operations.planning.mesh_choices import (
-    Mesh,
+    MeshTable,
     filled_mesh,
     mesh_choices,
     mesh_fault,
+    mesh_table,
     mesh_text,
     sides_of,
 )
@@ -108,28 +104,32 @@ class RowPlanner:
         sequences = self.spec.batch_sequences or scaling_rules.default_batch(
             self.run_operations, self.spec.sequence_tokens, devices
         )
-        meshes, fault = self._meshes(hardware, where.slices, sequences)
+        table, fault = self._meshes(hardware, where.slices, sequences)
         row = PlannedSlice(where, Fit.NO, fault, sequences, _usable_bytes(hardware), devices)
         if fault:
             return row
         run = run_of(self.spec, sequences)
         choice = best_step(
-            hardware, self.model, run, meshes, remat=self.spec.remat, models=self._models
+            hardware, self.model, run, table, remat=self.spec.remat, models=self._models
         )
         row = replace(row, fit=choice.fit, usable_bytes=choice.usable_bytes)
         if choice.step is None:
             needed = f"{size_text(choice.needed_bytes)} of {size_text(choice.usable_bytes)}"
             return replace(row, why=f"needs {needed} a device", needed_bytes=choice.needed_bytes)
-        bounds = batch_bounds(hardware, self.model, run, choice.step, self._models)
-        return self._timed(
-            replace(
-                row,
-                needed_bytes=choice.needed_bytes,
-                least_compute_bound_batch=bounds.least_compute_bound,
-                largest_batch=bounds.largest,
-            ),
-            scaled_step(choice.step, self._ratio),
-            hardware,
+        row = replace(row, needed_bytes=choice.needed_bytes)
+        return self._timed(row, scaled_step(choice.step, self._ratio), hardware)
+
+    def bounded(self, row: PlannedSlice) -> PlannedSlice:
+        """The row with the bounds of its batch; the row itself where nothing fits."""
+        if row.step is None:
+            return row
+        hardware = slice_hardware(row.where.kind.generation, row.where.kind.topology)
+        run = run_of(self.spec, row.batch_sequences)
+        bounds = batch_bounds(hardware, self.model, run, row.step, self._models)
+        return replace(
+            row,
+            least_compute_bound_batch=bounds.least_compute_bound,
+            largest_batch=bounds.largest,
         )
 
     def _timed(
@@ -152,21 +152,21 @@ class RowPlanner:
 
     def _meshes(
         self, hardware: SliceHardware, slices: int, sequences: int
-    ) -> tuple[tuple[Mesh, ...], str]:
+    ) -> tuple[MeshTable, str]:
         """The meshes that are tried, or what is wrong with the one that was given."""
         sides = sides_of(self.model, self.spec.sequence_tokens)
         if not self.spec.mesh:
             found = mesh_choices(sides, hardware.devices, slices, sequences)
             devices = hardware.devices * slices
             cut = f"{count_text(sequences, 'sequence')} over {count_text(devices, 'device')}"
-            return found, "" if found else f"no mesh cuts a batch of {cut}"
+            return found, "" if found.meshes else f"no mesh cuts a batch of {cut}"
         mesh = filled_mesh(self.spec.mesh, hardware.devices, slices)
         if mesh is None:
             each = count_text(hardware.devices, "device")
             apart = f"{count_text(slices, 'slice')} of {each}" if slices > 1 else each
-            return (), f"mesh {mesh_text(self.spec.mesh)} does not fill {apart}"
+            return mesh_table(()), f"mesh {mesh_text(self.spec.mesh)} does not fill {apart}"
         fault = mesh_fault(mesh, sides, sequences)
-        return ((), fault) if fault else ((mesh,), "")
+        return mesh_table((mesh,)), fault or ""
 
 
 def scaled_step(step: PlannedStep, ratio: float) -> PlannedStep:
@@ -189,10 +189,12 @@ def plan_training(
     now_s: float,
     *,
     calibration: MeasuredStep | None = None,
+    are_all_bounded: bool = False,
     models: StepModels | None = None,
 ) -> TrainingPlan:
     """Plan a run on every slice that was asked for, with the prices of a moment (Unix time).
 
+    The bounds of the batch are found for the marked rows, or for all of them.
     Raises UsageError (a name, a mesh), NotFoundError (no such slice in the zone) and
     PreconditionError for a model that fits on none of them.
     """
@@ -208,7 +210,11 @@ def plan_training(
     if not any(row.is_possible for row in rows):
         raise _nowhere_error(planner, rows, book, now_s)
     marked = mark_rows(rows, spec.limits, is_spot=spec.slices.is_spot)
-    return TrainingPlan(spec, planner.model, tuple(marked), assumed, calibration)
+    bounded = [
+        planner.bounded(row) if row.marks or are_all_bounded or spec.slices.types else row
+        for row in marked
+    ]
+    return TrainingPlan(spec, planner.model, tuple(bounded), assumed, calibration)
 
 
 def _nowhere_error(
