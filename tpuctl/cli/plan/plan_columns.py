@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tpuctl.cli.shell.tables.listing import Listing
-from tpuctl.cli.shell.tables.values import Columns, attributes, size_of, usd_of
+from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
 from tpuctl.models.planning.amount import amount_text
-from tpuctl.operations.planning.mesh_choices import mesh_text
+from tpuctl.operations.planning.mesh_choices import AXES, mesh_text
 from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
 
 Getter = Callable[[PlannedSlice], Any]
@@ -39,7 +39,11 @@ def rounded(value: float | None, digits: int) -> float | None:
 
 def _bytes(part: str, name: str) -> Getter:
     get = _of(part, name)
-    return lambda row: size_of(None if get(row) is None else round(get(row)))
+    return lambda row: _size(get(row))
+
+
+def _size(size_bytes: float | None) -> Size | None:
+    return size_of(None if size_bytes is None else round(size_bytes))
 
 
 def _marks(row: PlannedSlice) -> list[str]:
@@ -64,7 +68,7 @@ KEYS: Columns[PlannedSlice] = {
     "why": lambda row: row.why or None,
     "is_within_limits": lambda row: row.is_within_limits,
     "marks": _marks,
-    "mesh": lambda row: dict(row.step.mesh) if row.step else None,
+    "mesh": lambda row: _mesh(row),
     "remat": _of("step", "remat"),
     "accumulation_steps": _of("step", "accumulation_steps"),
     "batch": lambda row: row.batch_sequences,
@@ -90,8 +94,8 @@ KEYS: Columns[PlannedSlice] = {
     "spot_usd_per_hour": lambda row: usd_of(_price("spot")(row)),
     "memory_bytes": _bytes("step", "memory_bytes"),
     "memory_high_bytes": _bytes("step", "memory_high_bytes"),
-    "needed_bytes": lambda row: size_of(None if row.needed_bytes is None else round(row.needed_bytes)),
-    "usable_bytes": lambda row: size_of(round(row.usable_bytes)),
+    "needed_bytes": lambda row: _size(row.needed_bytes),
+    "usable_bytes": lambda row: _size(row.usable_bytes),
     "terms_s": lambda row: _terms(row, "terms"),
     "hidden_s": lambda row: _terms(row, "hidden"),
     "memory_by_kind_bytes": lambda row: (
@@ -99,6 +103,13 @@ KEYS: Columns[PlannedSlice] = {
     ),
 }
 """Keys and order are public."""
+
+
+def _mesh(row: PlannedSlice) -> dict[str, int] | None:
+    """The axes of more than one way."""
+    if row.step is None:
+        return None
+    return {name: row.step.mesh[name] for name in AXES if row.step.mesh.get(name, 1) > 1}
 
 
 def _terms(row: PlannedSlice, name: str) -> dict[str, float | None] | None:

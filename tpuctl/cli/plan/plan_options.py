@@ -1,4 +1,4 @@
-"""The options that both verbs of `plan` take, and what is typed as values under the file's paths."""
+"""The options that both verbs of `plan` take, and their values under the paths of a plan file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,9 @@ File = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="A public model, such as llama-3-8b.", autocompletion=completed_by("model")
+        metavar="NAME",
+        help="A public model, such as llama-3-8b.",
+        autocompletion=completed_by("model"),
     ),
 ]
 Types = Annotated[

@@ -43,7 +43,14 @@ def waterfall(terms: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
     rows, before = [], 0.0
     for name, seconds in terms.items():
         if seconds >= LEAST_SHARE * total:
-            rows.append((name, seconds_text(seconds), _percent(seconds / total), _bar(before, seconds, total)))
+            rows.append(
+                (
+                    name,
+                    seconds_text(seconds),
+                    _percent(seconds / total),
+                    _bar(before, seconds, total),
+                )
+            )
         before += seconds
     return [*rows, ("step", seconds_text(total), _percent(1.0), _bar(0.0, total, total))]
 
@@ -87,7 +94,10 @@ def _fields(
         ("bound by", step.bound),
         ("mfu", _percent(row.mfu or 0.0)),
         ("tokens/s", amount_text(row.tokens_per_s or 0.0)),
-        ("days", f"{days_text(cost.days)} ({days_text(cost.days_low)} to {days_text(cost.days_high)})"),
+        (
+            "days",
+            f"{days_text(cost.days)} ({days_text(cost.days_low)} to {days_text(cost.days_high)})",
+        ),
         ("on demand", _usd_text(cost.usd)),
         ("reserved", _usd_text(cost.usd_reserved)),
         ("spot", _spot_text(cost)),

@@ -32,7 +32,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.models.planning.amount import amount_text
-from tpuctl.operations.planning.planned_slice import Mark, PlannedSlice
+from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 from tpuctl.operations.planning.training_advice import PlanAdvice, training_advice
 
@@ -176,6 +176,8 @@ def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> 
         step_view.show_step(output, plan)
     else:
         output.items(_shown(plan), LISTING, title=_title(plan))
+    output.out.flush()  # the notes below belong below
+    if not is_explained:
         for line in _summary(plan):
             output.note(line)
     for line in _foundations(plan):
@@ -247,16 +249,13 @@ def _title(plan: "TrainingPlan") -> str:
 
 def _summary(plan: "TrainingPlan") -> list[str]:
     """The marked rows in words, then what is not in the table."""
-    lines = [
-        line
-        for mark in Mark
-        for row in plan.rows
-        if mark in row.marks and (line := _marked_line(plan, row, mark))
-    ]
+    lines = [_marked_line(plan, row) for row in plan.rows if row.marks]
     over = [row for row in plan.rows if row.is_possible and not row.is_within_limits]
     if over and len(over) == sum(row.is_possible for row in plan.rows):
         nearest = min(over, key=lambda row: _excess(plan, row))
-        lines.append(f"no slice keeps the limits; the nearest is {name_text(nearest)}, which {nearest.why}")
+        lines.append(
+            f"no slice keeps the limits; the nearest is {name_text(nearest)}, which {nearest.why}"
+        )
     elif over:
         lines.append(f"{len(over)} more fit and exceed the limits")
     return [*lines, *_unfit_lines(plan)]
@@ -273,15 +272,18 @@ def _excess(plan: "TrainingPlan", row: PlannedSlice) -> float:
     return max(by_days, by_usd)
 
 
-def _marked_line(plan: "TrainingPlan", row: PlannedSlice, mark: Mark) -> str:
+def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
+    """`cheapest: v6e-256 in us-east5-a, 5.36 days, 88,975 USD on demand`."""
     is_spot = plan.spec.slices.is_spot
     if row.cost is None:
         return ""
     usd = usd_text(usd_of_run(row.cost, is_spot=is_spot))
     price = f"{usd} USD" if usd else "no known price"
     how = "on spot" if is_spot else "on demand"
+    marks = " and ".join(mark.value for mark in row.marks)
+    zone = f" in {row.where.zone}" if row.where.zone else ""
     return (
-        f"{mark.value}: {name_text(row)} in {row.where.zone}, "
+        f"{marks}: {name_text(row)}{zone}, "
         f"{_days(days_of(row.cost, is_spot=is_spot))}, {price} {how}"
     )
 
@@ -318,7 +320,7 @@ def _foundations(plan: "TrainingPlan") -> list[str]:
     hours = plan.assumed.preempted_every_s / 3600
     lines.append(
         f"assumed of spot: a preemption of each slice every {hours:g} h, "
-        f"{plan.assumed.ready_s / 60:g} min until the program runs again, not counting the wait for "
+        f"{plan.assumed.ready_s / 60:g} min until the program runs again, without the wait for "
         "capacity"
     )
     return lines

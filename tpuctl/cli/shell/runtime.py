@@ -128,9 +128,9 @@ class Runtime:
         from tpuctl.operations.cost.price_tables import load_book
 
         name = self.context_name.value
-        if name == DEFAULT_CONTEXT:
-            return load_book(self.home, None)
-        context = self.config.contexts.get(self.known_context_name)
+        context = self.config.contexts.get(name)
+        if context is None and name != DEFAULT_CONTEXT:
+            _ = self.known_context_name  # an unknown one is an error
         return load_book(self.home, context.price_factors if context else None)
 
     @cached_property

@@ -31,9 +31,14 @@ def parse_count(text: str, name: str, *, most: float, least: int = 1) -> int:
 
 
 def amount_text(amount: float) -> str:
-    """An amount with three digits: `1T`, `7.86M`, `512`."""
-    for factor, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        if amount >= factor:
+    """An amount with three digits: `1T`, `7.86M`, `38.5k`; below 10,000 all of them."""
+    for least, factor, unit in (
+        (1e12, 1e12, "T"),
+        (1e9, 1e9, "B"),
+        (1e6, 1e6, "M"),
+        (1e4, 1e3, "k"),
+    ):
+        if amount >= least:
             return f"{_three_digits(amount / factor)}{unit}"
     return f"{amount:.0f}" if amount >= 1 else f"{amount:.3g}"
 

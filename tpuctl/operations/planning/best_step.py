@@ -127,7 +127,10 @@ def _fastest(
 ) -> PlannedStep:
     """The fastest mesh of all kinds of rematerialisation; of equal ones the first."""
     estimates = [models.step(hardware, model, each.run) for each in choices]
-    times = [np.broadcast_to(each.value_s, len(of.rows)) for each, of in zip(estimates, choices, strict=True)]
+    times = [
+        np.broadcast_to(each.value_s, len(of.rows))
+        for each, of in zip(estimates, choices, strict=True)
+    ]
     number = min(range(len(choices)), key=lambda each: float(times[each].min()))
     fitting, estimate, at = choices[number], estimates[number], int(times[number].argmin())
     row, column = int(fitting.rows[at]), int(fitting.columns[at])
@@ -188,4 +191,3 @@ def batch_bounds(
         int(WAY_SEQUENCES[computing[0]] * ways) if computing else None,
         int(WAY_SEQUENCES[fits[-1]] * ways) if len(fits) else None,
     )
-

@@ -68,9 +68,7 @@ def _kinds(choice: SliceChoice) -> Iterator[AcceleratorType]:
                 yield kind
 
 
-def _zone(
-    kind: AcceleratorType, choice: SliceChoice, book: PriceBook, now_s: float
-) -> str | None:
+def _zone(kind: AcceleratorType, choice: SliceChoice, book: PriceBook, now_s: float) -> str | None:
     """The zone that was asked for, else the one where the type is cheapest."""
     if choice.zone is not None:
         return choice.zone

@@ -66,8 +66,8 @@ def read_file(path: Path) -> GivenValues:
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
         raise unreadable_error(path, error, hint=HINT) from error
-    if node is None or node.id != "mapping":
-        raise UsageError(f"{path} is not a plan: it must have keys such as model and run", hint=HINT)
+    if node is None or not _is(node, "mapping"):
+        raise UsageError(f"{path} is not a plan: it has no keys such as model and run", hint=HINT)
     return dict(_values_below(node, ""))
 
 
@@ -81,7 +81,7 @@ def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValu
             raise UsageError(f"key {key!r} is given twice (line {line})")
         seen.add(key)
         below = f"{path}.{key}".lstrip(".")
-        if value.id == "mapping" and below in KEYS:
+        if _is(value, "mapping") and below in KEYS:
             yield from _values_below(value, below)
         else:
             yield below, GivenValue(_text_of(value, below), f"{below} (line {line})")
@@ -89,8 +89,8 @@ def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValu
 
 def _text_of(node: "yaml.Node", path: str) -> str:
     """The text of a value, or those of a list with commas between; raises UsageError."""
-    nodes = node.value if node.id == "sequence" else [node]
-    if not nodes or not all(each.id == "scalar" for each in nodes):
+    nodes = node.value if _is(node, "sequence") else [node]
+    if not nodes or not all(_is(each, "scalar") for each in nodes):
         raise UsageError(f"{path} (line {_line_of(node)}) is not a value", hint=HINT)
     if any(each.tag == f"{_SCALAR_TAG}null" for each in nodes):
         raise UsageError(f"{path} (line {_line_of(node)}) has no value", hint=HINT)
@@ -105,6 +105,11 @@ def _unknown_key_error(key: str, path: str, line: int) -> UsageError:
         f"unknown key {key!r}{where} (line {line}){advice}",
         hint=f"known keys: {', '.join(KEYS[path])}",
     )
+
+
+def _is(node: "yaml.Node", kind: str) -> bool:
+    """Whether a node is a mapping, a sequence or a scalar."""
+    return getattr(node, "id", "") == kind
 
 
 def _line_of(node: "yaml.Node") -> int:

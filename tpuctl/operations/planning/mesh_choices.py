@@ -159,5 +159,5 @@ def mesh_fault(mesh: Mesh, sides: ModelSides, sequences: int) -> str | None:
 
 def mesh_text(mesh: Mesh) -> str:
     """`fsdp=16,tensor=4`: the axes of more than one way; `1` for a single device."""
-    named = [f"{name}={mesh[name]}" for name in AXES if mesh.get(name, 1) > 1]
+    named = [f"{name}={mesh[name]}" for name in AXES if mesh.get(name, 1) != 1]
     return ",".join(named) or "1"

@@ -1,13 +1,14 @@
 """The values that were typed become a plan's question, or one line that says what is wrong."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.models.duration import parse_duration
+from tpuctl.models.duration import age, parse_duration
 from tpuctl.models.planning import plan_spec
-from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count
+from tpuctl.models.planning.amount import parse_amount, parse_count
 from tpuctl.models.planning.plan_spec import (
     ModelChoice,
     PlanLimits,
@@ -93,10 +94,10 @@ def transformer(choice: ModelChoice) -> Transformer:
     try:
         return transformer_of(catalog.public_model(choice.name).shape)
     except catalog.UnknownError as error:
-        near = f"did you mean {' or '.join(error.nearest)}? " if error.nearest else ""
+        near = catalog.nearest(choice.name, error.nearest)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise UsageError(
-            f"unknown model {choice.name!r}",
-            hint=f"{near}a shape of your own goes into a file: {HINT.removeprefix('run: ')}",
+            f"unknown model {choice.name[:60]!r}", hint=f"{meant}run: tpuctl catalog models"
         ) from error
 
 
@@ -104,8 +105,8 @@ def _shaped(shape: Mapping[str, Any]) -> Transformer:
     try:
         return transformer_of(shape)
     except TypeError as error:
-        missing = str(error).rpartition(": ")[2].replace(" and ", ", ")
-        raise UsageError(f"the shape of the model has no {missing}", hint=HINT) from error
+        names = re.findall(r"'(\w+)'", str(error))
+        raise UsageError(f"the shape of the model has no {_joined(names)}", hint=HINT) from error
 
 
 def _model(values: GivenValues) -> ModelChoice:
@@ -151,12 +152,12 @@ def _mesh(values: GivenValues) -> Mapping[str, int]:
                 hint = f"write {typed.name} fsdp=16,tensor=4"
                 raise UsageError(f"{typed.name}: {part[:40]!r} is not AXIS=WAYS", hint=hint)
             axes[axis.strip()] = GivenValue(ways.strip(), f"{typed.name} {axis.strip()[:40]}")
-    for axis, given in axes.items():
+    for axis in axes:
         if axis not in KEYS["run.mesh"]:
             near = catalog.nearest(axis, KEYS["run.mesh"])
             advice = f"did you mean {near[0]}? " if near else ""
             known = ", ".join(KEYS["run.mesh"])
-            raise UsageError(f"unknown axis {given.name!r}", hint=f"{advice}axes: {known}")
+            raise UsageError(f"unknown axis {axis[:40]!r} of a mesh", hint=f"{advice}axes: {known}")
     mesh = {axis: _ways(given) for axis, given in axes.items()}
     if sum(ways == plan_spec.FILLED for ways in mesh.values()) > 1:
         raise UsageError("only one axis of a mesh may be -1, which takes what the others leave")
@@ -225,7 +226,9 @@ def _seconds(given: GivenValue, most_s: float) -> float:
     text = given.text
     found = float(text[:-2]) / 1000 if _is_milliseconds(text) else parse_duration(text)
     if not 0 < found <= most_s:
-        raise UsageError(f"{given.name} must be above 0 s and at most {amount_text(most_s)} s")
+        raise UsageError(
+            f"{given.name} must be above 0 s and at most {age(most_s)}, not {text[:40]}"
+        )
     return found
 
 
@@ -237,7 +240,7 @@ def _choice(values: GivenValues, path: str, known: Any) -> str | None:
     given = values.get(path)
     if given is None or given.text in known:
         return given.text if given else None
-    raise UsageError(f"{given.name} must be {_any_of(tuple(known))}, not {given.text[:40]!r}")
+    raise UsageError(f"{given.name} must be {_joined(tuple(known), 'or')}, not {given.text[:40]!r}")
 
 
 def _bits(values: GivenValues, path: str) -> int:
@@ -246,12 +249,15 @@ def _bits(values: GivenValues, path: str) -> int:
         return 16
     bits = parse_count(given.text, given.name, most=max(_BITS))
     if bits not in _BITS:
-        raise UsageError(f"{given.name} must be {_any_of(tuple(map(str, _BITS)))}, not {bits}")
+        raise UsageError(
+            f"{given.name} must be {_joined(tuple(map(str, _BITS)), 'or')}, not {bits}"
+        )
     return bits
 
 
-def _any_of(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def _joined(names: Sequence[str], word: str = "and") -> str:
+    """`a, b and c`."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _flag(given: GivenValue) -> bool:
@@ -259,5 +265,3 @@ def _flag(given: GivenValue) -> bool:
     if word not in (*_TRUE, *_FALSE):
         raise UsageError(f"{given.name} must be true or false, not {given.text[:40]!r}")
     return word in _TRUE
-
-

@@ -17,22 +17,22 @@ TOKENS_A_PARAMETER = 20.0
 
 def best_batch_tokens(operations: float) -> float:
     """The batch of the least loss for a run of so many operations (DEEPSEEK)."""
-    return 0.2920 * operations**0.3271
+    return 0.2920 * math.pow(operations, 0.3271)
 
 
 def best_learning_rate(operations: float) -> float:
     """Adam's peak learning rate at that batch (DEEPSEEK)."""
-    return 0.3118 * operations**-0.1250
+    return 0.3118 * math.pow(operations, -0.1250)
 
 
 def expected_loss(parameters: float, tokens: float) -> float:
     """The loss in nats a token of a model of so many parameters and tokens (HOFFMANN)."""
-    return 1.69 + 406.4 / parameters**0.34 + 410.7 / tokens**0.28
+    return 1.69 + 406.4 / math.pow(parameters, 0.34) + 410.7 / math.pow(tokens, 0.28)
 
 
 def critical_batch_tokens(loss: float) -> float:
     """The batch beyond which more of it saves few steps: 2e8 / loss^(1/0.21) tokens (KAPLAN)."""
-    return 2e8 / loss ** (1 / 0.21)
+    return 2e8 / math.pow(loss, 1 / 0.21)
 
 
 def default_batch(operations: float, sequence_tokens: int, devices: int) -> int:

@@ -149,7 +149,7 @@ def _padding_advice(
             apart = f" over {ways} devices" if ways > 1 else ""
             yield PlanAdvice(
                 AdviceKind.PADDING,
-                f"{name} {length}{apart} is padded from {cut:g} to {padded}, tiles of {side}: "
+                f"{name} {length}{apart} is padded from {cut:g} to {padded} by tiles of {side}: "
                 f"{100 * (1 - cut / padded):.2g} % of its products is wasted; "
                 f"{_whole_sides(length, ways, side)} would waste nothing",
                 TILING,
@@ -167,7 +167,7 @@ def _product_sides(model: Transformer, step: PlannedStep) -> Iterator[tuple[str,
     tensor = step.mesh.get("tensor", 1)
     yield "hidden", model.hidden, 1
     if model.attention.latent is None:
-        yield "head_dim", model.head_dim, 1
+        yield "head_dim (in attention)", model.head_dim, 1
         yield "heads x head_dim", model.heads * model.head_dim, tensor
     if model.dense_layers:
         yield "mlp_hidden", model.mlp_hidden, tensor

@@ -132,9 +132,7 @@ class RowPlanner:
             largest_batch=bounds.largest,
         )
 
-    def _timed(
-        self, row: PlannedSlice, step: PlannedStep, hardware: SliceHardware
-    ) -> PlannedSlice:
+    def _timed(self, row: PlannedSlice, step: PlannedStep, hardware: SliceHardware) -> PlannedSlice:
         """The row with its step, and what the whole run takes and costs."""
         tokens = row.batch_sequences * self.spec.sequence_tokens
         peak = row.devices * hardware.device.bf16_flops
@@ -236,7 +234,7 @@ def _nowhere_error(
     where = "does not fit" if len(rows) == 1 else f"fits on none of {counted}"
     fitting = _nearest_that_fits(planner, nearest.where, book, now_s)
     hint = (
-        f"{_slices_text(fitting.where)} would do: {_flags(fitting.where)}"
+        f"{_slices_text(fitting.where)} would do: add {_flags(fitting.where)}"
         if fitting
         else "choose a smaller model, a shorter --seq, --remat full or --optimizer adafactor"
     )
@@ -253,7 +251,9 @@ def _nearest_that_fits(
         if row.fit is Fit.YES:
             return row
     biggest = max(every, key=lambda each: each.chips)
-    for slices in MOST_TRIED_SLICES if catalog.generation(biggest.kind.generation).multislice else ():
+    for slices in (
+        MOST_TRIED_SLICES if catalog.generation(biggest.kind.generation).multislice else ()
+    ):
         row = planner.row(replace(biggest, slices=slices))
         if row.fit is Fit.YES:
             return row

@@ -29,7 +29,7 @@ class TrainRun:
     weight_bytes: int = 4
     gradient_bytes: int = 4
     moment_bytes: int = 8
-    accumulation_steps: int = 1
+    accumulation_steps: Any = 1
 
     @property
     def tokens(self) -> Any:
