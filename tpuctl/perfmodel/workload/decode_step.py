@@ -8,6 +8,8 @@ the mean (chunked prefill: Agrawal et al., arXiv 2308.16369).
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum
 from tpuctl.perfmodel.workload.forward_pass import (
     PassTokens,
@@ -29,6 +31,10 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.transformer import Transformer
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
+BATCH_TOKENS = 8192
+"""Prompt tokens of a step of all ranks, as most recipes set it."""
+READERS = 6.0
+
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
@@ -37,6 +43,9 @@ class StepWork:
     decode: PassWork
     prompt: PassWork
     prompts: Figure
+    ranks: Figure
+    load: Figure
+    """Share of a step's budget of prompt tokens that is used, on the mean."""
     requests: Figure
 
 
@@ -63,7 +72,9 @@ def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> S
     return StepWork(
         decode=pass_work(hardware, model, run, through),
         prompt=prompt_work(hardware, model, run, expert),
-        prompts=_prompts(run) / ranks,
+        prompts=_prompts(run),
+        ranks=ranks,
+        load=_prompts(run) * figure(run.prompt_tokens) / BATCH_TOKENS,
         requests=figure(run.requests),
     )
 
@@ -86,8 +97,14 @@ def step_terms(
     scaled = {name: term * factors.decode for name, term in terms.items()}
     # The step reads the weights anyway, and its layers are gone through once.
     read = prompt["compute"] + prompt["cache"] + prompt["collectives"]
-    scaled["prefill"] = work.prompts * read
+    scaled["prefill"] = work.prompts / together(work, factors.lockstep) * read
     return scaled, {"computed beside": minimum_of(compute, weights) * factors.decode}
+
+
+def together(work: StepWork, lockstep: Figure) -> Figure:
+    """Ranks that read prompts in one step, where one that reads keeps the others waiting."""
+    share = maximum(1 - np.exp(-READERS * work.load), 1 / work.ranks)
+    return work.ranks * share**lockstep
 
 
 def minimum_of(one: Figure, other: Figure) -> Figure:

@@ -59,6 +59,8 @@ class PassWork:
     wire_s: Figure
     collectives: Figure
     layers: Figure
+    expert_layers: Figure
+    linear_layers: Figure
 
 
 def pass_work(
@@ -89,6 +91,8 @@ def pass_work(
         wire_s=wire_s,
         collectives=collectives,
         layers=figure(model.layers),
+        expert_layers=figure(model.expert_layers),
+        linear_layers=figure(model.attention.linear_layers),
     )
 
 
@@ -103,7 +107,9 @@ def pass_terms(work: PassWork, constants: ServingConstants) -> dict[str, Figure]
         + work.attentions * constants.attention_s,
         "collectives": work.collectives * constants.collective_s
         + work.wire_s / constants.ici_efficiency,
-        "layers": work.layers * constants.layer_s,
+        "layers": work.layers * constants.layer_s
+        + work.expert_layers * constants.expert_layer_s
+        + work.linear_layers * constants.linear_layer_s,
     }
 
 
@@ -164,10 +170,7 @@ def _attention_operations(model: Transformer, through: PassTokens) -> Figure:
 
 
 def _peak(hardware: SliceHardware, run: ServingRun) -> float:
-    device = hardware.device
-    if run.weight_bytes <= 1:
-        return float(max(device.fp8_flops or 0, device.bf16_flops))
-    return float(device.bf16_flops)
+    return float(hardware.device.bf16_flops)
 
 
 def _exchanges(

@@ -31,8 +31,9 @@ class ServingConstants:
 
     `prompt_efficiency` and `prompt_expert_efficiency` are of the MXU's peak, for matrices that all
     tokens and that some tokens go through. `attention_s` is for one sequence in one layer,
-    `collective_s` for one collective, `layer_s` for one layer, `step_s` for one step of the engine,
-    `request_s` for one request in a step.
+    `collective_s` for one collective, `layer_s` for one layer, `expert_layer_s` and `linear_layer_s`
+    for what experts and linear attention add to it, `step_s` for one step of the engine, `request_s`
+    for one request in a step.
     """
 
     weight_efficiency: Figure
@@ -44,6 +45,8 @@ class ServingConstants:
     attention_s: Figure
     collective_s: Figure
     layer_s: Figure
+    expert_layer_s: Figure
+    linear_layer_s: Figure
     step_s: Figure
     request_s: Figure
 
@@ -57,6 +60,7 @@ class KnownFactors:
 
     decode: float
     prompt: float
+    lockstep: float
     kinds: tuple[str, ...]
 
 
@@ -102,6 +106,7 @@ def _factors(generation: str, engine: str, model: str) -> KnownFactors:
     return KnownFactors(
         decode=float(np.prod(decode)),
         prompt=float(known["prompt"].get(engine, 1.0)),
+        lockstep=float(known["lockstep"].get(engine, known["lockstep"][""])),
         kinds=tuple(kind for kind, name in asked.items() if name in known[kind]),
     )
 
