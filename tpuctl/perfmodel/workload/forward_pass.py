@@ -1,41 +1,29 @@
-"""One pass of tokens through the layers of a transformer that serves: work and seconds.
+"""One pass of tokens through the layers of a transformer that serves: work, and seconds of it.
 
-    max(weights, compute) + cache + collectives + layers + step + requests
-
-weights:     every matrix is read once a pass (Pope et al., Efficiently Scaling Transformer
-             Inference, arXiv 2211.05102). Of E experts, k a token, T tokens hit
-             E (1 - (1 - k/E)^T) where routing is even: only those are read.
-compute:     two operations for a parameter that a token goes through, and attention's products.
-cache:       keys and values that attention reads; a window's, a latent or a linear state where
-             layers have one. Heads are padded to 128 lanes; a device holds at least one KV head.
-collectives: two all-reduces a layer over `tensor`; with experts over more ranks than `tensor` an
-             all-gather and a reduce-scatter of all ranks' tokens a layer.
-layers, step, requests: what a layer, a step of the engine and a request in it cost beside these.
+weights      every matrix is read once a pass (Pope et al., Efficiently Scaling Transformer
+             Inference, arXiv 2211.05102). T tokens hit E (1 - (1 - k/E)^T) of E experts, k a token,
+             where routing is even: only those are read.
+compute      two operations for a parameter that a token goes through, and attention's products.
+cache        keys and values that attention reads: all, a window's, a latent's, or a state. Heads
+             are padded to 128 lanes; a device holds at least one KV head.
+collectives  two all-reduces a layer over `tensor`; where `expert` cuts the experts, what a layer's
+             experts give is exchanged between all ranks.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tpuctl.perfmodel.chip.collectives import S_PER_HOP, link_bytes
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum, round_up
 from tpuctl.perfmodel.chip.torus import Axis
-from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.serving_constants import ServingConstants
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
-from tpuctl.perfmodel.workload.transformer import (
-    Attention,
-    Transformer,
-    count_parameters,
-)
+from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters
 
-_CONSTANTS = Path(__file__).with_name("decode_constants.json")
 LANES = 128
 STATE_BYTES = 4
 """Linear attention keeps its state in float32 (vllm, gated delta rule)."""
@@ -43,88 +31,96 @@ ACTIVATION_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ServingConstants:
-    """Pooled constants of serving engines; an efficiency is a share of the device's peak."""
+class PassTokens:
+    """What goes through one rank, of the ranks that requests are cut into.
 
-    weight_efficiency: float
-    expert_efficiency: float
-    cache_efficiency: float
-    compute_efficiency: float
-    ici_efficiency: float
-    collective_s: float
-    layer_s: float
-    step_s: float
-    request_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PassWork:
-    """Tokens of one pass, for one of the ranks that the requests are cut into.
-
-    `cached_tokens` are read from the cache, for all of the rank's sequences together;
-    `attended_tokens` is the sum over tokens of how many each attends to.
+    `length` is the tokens of one sequence in the cache, `attended` the tokens that one new token
+    attends to on the mean; `ranks` share one copy of the experts and go through them together.
     """
 
     tokens: Figure
     sequences: Figure
     length: Figure
-    """Cached tokens of one sequence."""
-    attended_tokens: Figure
+    attended: Figure
     ranks: Figure
-    """Ranks whose tokens share one copy of the experts."""
 
 
-@cache
-def serving_constants() -> ServingConstants:
-    """The constants that the fit of docs/accuracy.md wrote."""
-    return ServingConstants(**constants_document()["constants"])
+@dataclass(frozen=True, slots=True)
+class PassWork:
+    """Seconds of one pass at the peaks of a device, and counts of what costs time by itself."""
+
+    weights_s: Figure
+    experts_s: Figure
+    compute_s: Figure
+    expert_compute_s: Figure
+    cache_s: Figure
+    attentions: Figure
+    """Sequences, each in every layer."""
+    wire_s: Figure
+    collectives: Figure
+    layers: Figure
+    expert_layers: Figure
+    linear_layers: Figure
 
 
-@cache
-def constants_document() -> Mapping[str, Any]:
-    """The file of constants, factors and spreads."""
-    document: Mapping[str, Any] = json.loads(_CONSTANTS.read_text(encoding="utf-8"))
-    return document
+def pass_work(
+    hardware: SliceHardware, model: Transformer, run: ServingRun, through: PassTokens
+) -> PassWork:
+    """The work of one pass on the device that has the most of it."""
+    device, tensor = hardware.device, figure(run.parallelism.tensor)
+    bandwidth, peak = float(device.hbm_bytes_per_s), _peak(hardware, run)
+    dense, one_expert = weight_parameters(model)
+    experts = model.experts
+    expert_ways = figure(run.parallelism.expert) * tensor
+    group_tokens = through.tokens * through.ranks
+    per_token = experts.per_token if experts else 0
+    wire_s, collectives = _exchanges(hardware, model, run, through)
+    return PassWork(
+        weights_s=run.weight_bytes * dense / tensor / bandwidth,
+        experts_s=run.bytes_of_expert_weight
+        * one_expert
+        * experts_hit(model, group_tokens)
+        / expert_ways
+        / bandwidth,
+        compute_s=(2 * dense * through.tokens + _attention_operations(model, through))
+        / tensor
+        / peak,
+        expert_compute_s=2 * one_expert * per_token * group_tokens / expert_ways / peak,
+        cache_s=through.sequences * sequence_cache_bytes(model, run, through.length) / bandwidth,
+        attentions=through.sequences * model.layers,
+        wire_s=wire_s,
+        collectives=collectives,
+        layers=figure(model.layers),
+        expert_layers=figure(model.expert_layers),
+        linear_layers=figure(model.attention.linear_layers),
+    )
 
 
-def pass_terms(
-    hardware: SliceHardware,
-    model: Transformer,
-    run: ServingRun,
-    work: PassWork,
-    constants: ServingConstants,
-) -> dict[str, Figure]:
+def pass_terms(work: PassWork, constants: ServingConstants) -> dict[str, Figure]:
     """Seconds of weights, compute, cache, collectives and layers of one pass."""
-    device = hardware.device
-    bandwidth = float(device.hbm_bytes_per_s)
-    dense, experts = _weight_bytes(model, run, work)
     return {
-        "weights": dense / (bandwidth * constants.weight_efficiency)
-        + experts / (bandwidth * constants.expert_efficiency),
-        "compute": _flops(model, run.parallelism, work)
-        / (_peak(hardware, run) * constants.compute_efficiency),
-        "cache": cache_bytes_read(model, run, work.sequences, work.length)
-        / (bandwidth * constants.cache_efficiency),
-        "collectives": _collective_s(hardware, model, run.parallelism, work, constants),
-        "layers": figure(model.layers * constants.layer_s),
+        "weights": work.weights_s / constants.weight_efficiency
+        + work.experts_s / constants.expert_efficiency,
+        "compute": work.compute_s / constants.prompt_efficiency
+        + work.expert_compute_s / constants.prompt_expert_efficiency,
+        "cache": work.cache_s / constants.cache_efficiency
+        + work.attentions * constants.attention_s,
+        "collectives": work.collectives * constants.collective_s
+        + work.wire_s / constants.ici_efficiency,
+        "layers": work.layers * constants.layer_s
+        + work.expert_layers * constants.expert_layer_s
+        + work.linear_layers * constants.linear_layer_s,
     }
-
-
-def _peak(hardware: SliceHardware, run: ServingRun) -> float:
-    device = hardware.device
-    if run.weight_bytes <= 1:
-        return float(max(device.fp8_flops or 0, device.bf16_flops))
-    return float(device.bf16_flops)
 
 
 def weight_parameters(model: Transformer) -> tuple[int, int]:
     """Parameters that every pass reads, and those of one routed expert in all its layers."""
     count = count_parameters(model)
-    output = model.vocab * model.hidden
-    routers = model.expert_layers * model.hidden * (model.experts.count if model.experts else 0)
-    dense = count.attention + count.mlp + count.shared_experts + output + routers
-    one_expert = (count.experts - routers) // model.experts.count if model.experts else 0
-    return dense, one_expert
+    experts = model.experts
+    routers = model.expert_layers * model.hidden * experts.count if experts else 0
+    dense = count.attention + count.mlp + count.shared_experts + model.vocab * model.hidden
+    one_expert = (count.experts - routers) // experts.count if experts else 0
+    return dense + routers, one_expert
 
 
 def experts_hit(model: Transformer, tokens: Figure) -> Figure:
@@ -135,84 +131,62 @@ def experts_hit(model: Transformer, tokens: Figure) -> Figure:
     return count * (1 - (1 - per_token / count) ** tokens)
 
 
-def _weight_bytes(model: Transformer, run: ServingRun, work: PassWork) -> tuple[Figure, Figure]:
-    ways = run.parallelism
-    dense, one_expert = weight_parameters(model)
-    hit = experts_hit(model, work.tokens * work.ranks)
-    expert_ways = minimum(
-        figure(ways.expert * ways.tensor), figure(model.experts.count if model.experts else 1)
-    )
-    return (
-        run.weight_bytes * dense / figure(ways.tensor),
-        run.weight_bytes * one_expert * hit / maximum(expert_ways, figure(ways.tensor)),
-    )
-
-
-def _flops(model: Transformer, ways: Parallelism, work: PassWork) -> Figure:
-    dense, one_expert = weight_parameters(model)
-    per_token = model.experts.per_token if model.experts else 0
-    attended = 4 * model.heads * _scored_dim(model) * work.attended_tokens
-    full_layers = model.layers - model.attention.linear_layers
-    return (
-        2 * dense * work.tokens / figure(ways.tensor)
-        + 2 * one_expert * per_token * work.tokens * work.ranks / figure(ways.expert * ways.tensor)
-        + attended * full_layers / figure(ways.tensor)
-    )
-
-
-def _scored_dim(model: Transformer) -> float:
-    """The mean of what a score and a value cost of a head."""
-    latent = model.attention.latent
-    if latent is None:
-        return float(model.head_dim)
-    return latent.kv_rank + latent.rope_dim / 2
-
-
-def cache_bytes_read(
-    model: Transformer, run: ServingRun, sequences: Figure, length: Figure
-) -> Figure:
-    """Bytes of the cache that one device reads for a token of each of its sequences."""
+def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) -> Figure:
+    """Bytes of one sequence's cache on one device, read for every token of it."""
     attention, tensor = model.attention, figure(run.parallelism.tensor)
-    full = model.layers - attention.window_layers - attention.linear_layers
-    seen = full * length + attention.window_layers * minimum(
-        length, figure(attention.window_tokens)
+    windowed = attention.window_layers * minimum(length, figure(attention.window_tokens))
+    full_numbers = _token_numbers(
+        model,
+        attention.full_kv_heads or model.kv_heads,
+        attention.full_head_dim or model.head_dim,
+        tensor,
     )
-    state = 2 * STATE_BYTES * attention.linear_layers * attention.linear_state / tensor
-    sequence_ways = figure(run.parallelism.sequence)
-    token_bytes = cache_token_numbers(model, tensor) * run.cache_bytes / sequence_ways
-    return sequences * (seen * token_bytes + state)
+    numbers = model.full_layers * length * full_numbers
+    numbers = numbers + windowed * _token_numbers(model, model.kv_heads, model.head_dim, tensor)
+    state = STATE_BYTES * attention.linear_layers * attention.linear_state / tensor
+    return numbers * run.cache_bytes / figure(run.parallelism.sequence) + state
 
 
-def cache_token_numbers(model: Transformer, tensor: Figure) -> Figure:
-    """Numbers that one device keeps of a token in a layer that attends to all of them."""
+def attended_tokens(model: Transformer, length: Figure) -> Figure:
+    """Tokens that a token after `length` others attends to, on the mean over all layers."""
+    attention = model.attention
+    windowed = attention.window_layers * minimum(length, figure(attention.window_tokens))
+    return (model.full_layers * length + windowed) / model.layers
+
+
+def _token_numbers(model: Transformer, kv_heads: int, head_dim: int, tensor: Figure) -> Figure:
+    """Numbers that one device keeps of a token in a layer."""
     latent = model.attention.latent
     if latent is not None:
         return round_up(float(latent.kv_rank), LANES) + round_up(float(latent.rope_dim), LANES)
-    heads = maximum(model.kv_heads / tensor, 1.0)
-    return 2 * heads * round_up(float(model.head_dim), LANES)
+    return 2 * maximum(kv_heads / tensor, 1.0) * round_up(float(head_dim), LANES)
 
 
-def _collective_s(
-    hardware: SliceHardware,
-    model: Transformer,
-    ways: Parallelism,
-    work: PassWork,
-    constants: ServingConstants,
-) -> Figure:
-    """Two all-reduces a layer; experts' tokens are gathered from, and scattered to, all ranks."""
-    row_bytes = ACTIVATION_BYTES * model.hidden
-    tensor, expert = figure(ways.tensor), figure(ways.expert)
-    rate = hardware.device.ici_bytes_per_s_per_link * constants.ici_efficiency
-    reduces = 2 * model.layers - model.expert_layers * (expert > 1)
-    inside = _group(hardware, tensor)
-    reduce_s = (inside.is_many * constants.collective_s) + maximum(
-        inside.hops * S_PER_HOP, inside.share * work.tokens * row_bytes / rate
-    )
-    across = _group(hardware, tensor * expert)
-    across_s = (across.is_many * constants.collective_s) + maximum(
-        across.hops * S_PER_HOP, across.share * work.tokens * work.ranks * row_bytes / rate
-    )
-    return reduces * reduce_s + model.expert_layers * (expert > 1) * across_s
+def _attention_operations(model: Transformer, through: PassTokens) -> Figure:
+    """Scores and sums of values, two products of a head's width for every token attended to."""
+    latent = model.attention.latent
+    width = latent.kv_rank + latent.rope_dim / 2 if latent else model.head_dim
+    return 4 * model.heads * width * model.layers * through.tokens * through.attended
+
+
+def _peak(hardware: SliceHardware, run: ServingRun) -> float:
+    return float(hardware.device.bf16_flops)
+
+
+def _exchanges(
+    hardware: SliceHardware, model: Transformer, run: ServingRun, through: PassTokens
+) -> tuple[Figure, Figure]:
+    """Seconds of all exchanges on the wire at its peak, with the hops, and how many there are."""
+    tensor, expert = figure(run.parallelism.tensor), figure(run.parallelism.expert)
+    rows_bytes = ACTIVATION_BYTES * model.hidden * through.tokens
+    link_bytes_per_s = float(hardware.device.ici_bytes_per_s_per_link)
+    across = model.expert_layers * (expert > 1)
+    inside = 2 * model.layers - across
+    one, all_ = _group(hardware, tensor), _group(hardware, tensor * expert)
+    inside_s = maximum(one.hops * S_PER_HOP, one.share * rows_bytes / link_bytes_per_s)
+    group_bytes = rows_bytes * through.ranks
+    across_s = maximum(all_.hops * S_PER_HOP, all_.share * group_bytes / link_bytes_per_s)
+    return inside * inside_s + across * across_s, inside * one.is_many + 2 * across * all_.is_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,17 +224,10 @@ def sub_axes(hardware: SliceHardware, chips: float) -> tuple[Axis, ...]:
     """The part of a slice that so many chips fill, as near to a cube as its axes allow."""
     lengths = [1] * len(hardware.axes)
     while prod(lengths) < min(chips, hardware.chips):
-        open_axes = [i for i, axis in enumerate(hardware.axes) if lengths[i] < axis.length]
-        i = min(open_axes, key=lambda index: lengths[index])
+        shorter = [i for i, axis in enumerate(hardware.axes) if lengths[i] < axis.length]
+        i = min(shorter, key=lambda index: lengths[index])
         lengths[i] = min(2 * lengths[i], hardware.axes[i].length)
     return tuple(
         Axis(length, axis.is_ring and length == axis.length)
         for length, axis in zip(lengths, hardware.axes, strict=True)
     )
-
-
-def attended(attention: Attention, layers: int, length: Figure) -> Figure:
-    """Tokens that one token attends to, on the mean over the layers that keep a cache."""
-    kept = max(layers - attention.linear_layers, 1)
-    inside = attention.window_layers * minimum(length, figure(attention.window_tokens))
-    return ((kept - attention.window_layers) * length + inside) / kept

@@ -2,13 +2,19 @@
 
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum
 from tpuctl.perfmodel.workload.forward_pass import (
+    PassTokens,
     PassWork,
-    ServingConstants,
-    attended,
+    attended_tokens,
     pass_terms,
+    pass_work,
+)
+from tpuctl.perfmodel.workload.serving_constants import (
+    KnownFactors,
+    ServingConstants,
+    estimate,
+    known_factors,
     serving_constants,
 )
-from tpuctl.perfmodel.workload.serving_estimate import estimate
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.transformer import Transformer
@@ -18,41 +24,44 @@ from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 def prefill(hardware: SliceHardware, model: Transformer, run: ServingRun) -> WorkloadEstimate:
     """Seconds until the first token of one prompt on an engine that does nothing else.
 
-    One rank of the requests reads it: `data` and `expert` do not make it faster, but `expert`
-    spreads its experts. `cached_prompt_tokens` of it are not read again.
+    One rank of the requests reads it: `data` does not make it faster, and `expert` spreads its
+    experts only. `cached_prompt_tokens` of it are not read again.
     """
-    constants = serving_constants()
-    terms = prompt_terms(hardware, model, run, constants, figure(1.0))
-    longer = maximum(terms["weights"], terms["compute"])
-    shown = {
-        "compute": longer,
-        "cache": terms["cache"],
-        "collectives": terms["collectives"],
-        "layers": terms["layers"],
-        "step": figure(constants.step_s),
-    }
-    hidden = {"weights": terms["weights"]}
-    return estimate(hardware, model, run, shown, hidden)
+    factors = known_factors(hardware, model, run.engine)
+    work = prompt_work(hardware, model, run, figure(1.0))
+    terms = prompt_terms(work, serving_constants(), factors)
+    return estimate(factors, terms, {})
+
+
+def prompt_work(
+    hardware: SliceHardware, model: Transformer, run: ServingRun, ranks: Figure
+) -> PassWork:
+    """The work of reading one prompt on each of so many ranks together."""
+    cached, sequence_ways = figure(run.cached_prompt_tokens), figure(run.parallelism.sequence)
+    tokens = maximum(figure(run.prompt_tokens) - cached, 1.0)
+    through = PassTokens(
+        tokens=tokens / sequence_ways,
+        sequences=figure(1.0),
+        length=cached + tokens,
+        attended=attended_tokens(model, cached + tokens / 2),
+        ranks=ranks,
+    )
+    return pass_work(hardware, model, run, through)
 
 
 def prompt_terms(
-    hardware: SliceHardware,
-    model: Transformer,
-    run: ServingRun,
-    constants: ServingConstants,
-    ranks: Figure,
+    work: PassWork, constants: ServingConstants, factors: KnownFactors
 ) -> dict[str, Figure]:
-    """Seconds of the terms of reading one prompt on each of so many ranks at once."""
-    cached = figure(run.cached_prompt_tokens)
-    tokens = maximum(figure(run.prompt_tokens) - cached, 1.0)
-    middle = cached + tokens / 2
-    work = PassWork(
-        tokens=tokens / figure(run.parallelism.sequence),
-        sequences=figure(1.0),
-        length=cached + tokens,
-        attended_tokens=tokens
-        * attended(model.attention, model.layers, middle)
-        / figure(run.parallelism.sequence),
-        ranks=ranks,
-    )
-    return pass_terms(hardware, model, run, work, constants)
+    """Seconds of the terms that add up; weights that are read longer than computed with count."""
+    parts = pass_terms(work, constants)
+    reading, computing = factors.decode, factors.decode * factors.prompt
+    compute = parts["compute"] * computing
+    weights = parts["weights"] * reading
+    return {
+        "compute": compute,
+        "weights": maximum(weights - compute, 0.0 * compute),
+        "cache": parts["cache"] * reading,
+        "collectives": parts["collectives"] * computing,
+        "layers": parts["layers"] * reading,
+        "step": constants.step_s * reading + 0.0 * compute,
+    }
