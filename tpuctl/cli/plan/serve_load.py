@@ -1,5 +1,6 @@
 """`tpuctl plan serve`: which slice a model needs to answer requests."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,10 +26,15 @@ from tpuctl.operations.planning.serving_plan import ServedSlice, ServingPoint
 if TYPE_CHECKING:
     from tpuctl.operations.planning.serving_plan import ServingPlan
 
+
+def _rounded(name: str, point: ServingPoint) -> float | None:
+    return rounded(getattr(point, name), 6)
+
+
 POINT: Columns[ServingPoint] = {
     **attributes("requests"),
     **{
-        name: lambda point, name=name: rounded(getattr(point, name), 6)
+        name: partial(_rounded, name)
         for name in (
             *("first_token_s", "token_s", "token_low_s", "token_high_s", "latency_s"),
             *("tokens_per_s", "requests_per_s"),

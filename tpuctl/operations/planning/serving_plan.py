@@ -166,9 +166,11 @@ def _served(
         return replace(row, why=f"needs {needed} a device")
     token, first = models.token(hardware, model, run), models.prompt(hardware, model, run)
     times = _Times(
-        *(np.broadcast_to(each, shape) for each in (token.value_s, token.low_s, token.high_s)),
-        np.broadcast_to(first.value_s, shape),
-        np.broadcast_to(np.asarray(token.bound), shape),
+        token=np.broadcast_to(token.value_s, shape),
+        low=np.broadcast_to(token.low_s, shape),
+        high=np.broadcast_to(token.high_s, shape),
+        first=np.broadcast_to(first.value_s, shape),
+        bound=np.broadcast_to(np.asarray(token.bound), shape),
     )
     rates = np.where(fits, REQUESTS / times.token, 0.0)
     latencies = times.first + spec.output_tokens * times.token

@@ -12,19 +12,31 @@ from pathlib import Path
 from typing import Any
 
 from tpuctl.perfmodel.chip.calibration import Spread
+from tpuctl.perfmodel.workload.transformer import Transformer
 
 _FITTED = Path(__file__).with_name("train_constants.json")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConstants:
-    """An efficiency is a share of a peak; `exposed_` is the share of a collective's time in which
-    nothing is computed, however much there is to compute beside it; `_traffic` is bytes that move
-    in HBM over those of the formula."""
+    """What the formulas of `train_step` are multiplied with.
+
+    An efficiency is a share of a peak. `exposed_` is the share of a collective's time in which
+    nothing is computed, however much there is to compute beside it. `_traffic` is the bytes that
+    move in HBM over those of the formula. `narrow_` is by how much matrices 512 wide take longer
+    than wide ones, `recomputed_share` what is really computed again of what could be,
+    `masked_share` the part of the mask of tokens and places that is multiplied, and
+    `attention_padding` the power of what heads that do not fill the MXU are padded by.
+    """
 
     matmul_efficiency: Any
     expert_efficiency: Any
     attention_efficiency: Any
+    attention_padding: Any
+    recomputed_share: Any
+    masked_share: Any
+    narrow_matmul: Any
+    narrow_experts: Any
     memory_efficiency: Any
     matmul_traffic: Any
     elementwise_traffic: Any
@@ -50,12 +62,23 @@ def train_constants(generation: str) -> TrainConstants:
 
 
 @cache
-def train_spread(generation: str, *, has_experts: bool) -> Spread:
-    """The interval of measured over predicted: wider for a generation without public steps."""
+def train_spread(generation: str, model: Transformer) -> Spread:
+    """The interval of measured over predicted; wider for a mixture of experts.
+
+    It depends on what is known: steps of that model and generation, of the generation, or nothing.
+    """
     fitted = _fitted()
-    known = "seen" if generation in fitted["slowness"] else "unseen"
-    low, high = fitted["spread"]["experts" if has_experts else "dense"][known]
+    known = "generation" if generation in fitted["slowness"] else "nothing"
+    if shape_key(model) in fitted["models"].get(generation, ()):
+        known = "model"
+    low, high = fitted["spread"]["experts" if model.experts else "dense"][known]
     return Spread(low=low, high=high)
+
+
+def shape_key(model: Transformer) -> str:
+    """What tells one fitted model from another."""
+    key = f"{model.layers}x{model.hidden}x{model.heads}x{model.mlp_hidden}"
+    return f"{key}x{model.experts.count}" if model.experts else key
 
 
 @cache

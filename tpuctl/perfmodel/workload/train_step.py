@@ -55,7 +55,7 @@ def train_step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Wo
     bound = names[
         np.argmax([np.broadcast_to(term, value.shape) for term in terms.values()], axis=0)
     ]
-    spread = train_spread(hardware.generation, has_experts=model.experts is not None)
+    spread = train_spread(hardware.generation, model)
     return WorkloadEstimate(
         value_s=_plain(value),
         low_s=_plain(value * spread.low),
@@ -75,11 +75,12 @@ def step_terms(
     exposed, hidden = _exposed_s(work, constants, computing)
     memory = constants.memory_efficiency
     terms = {
-        "matmul": (work.matmul + work.vocab) / constants.matmul_efficiency,
-        "experts": work.experts / constants.expert_efficiency,
-        "attention": work.attention / constants.attention_efficiency,
+        "matmul": _matmul_s(work, constants),
+        "experts": _experts_s(work, constants),
+        "attention": _attention_s(work, constants),
         "memory": _memory_s(work, constants),
-        "dispatch": constants.dispatch_traffic * work.dispatch / memory,
+        "dispatch": constants.dispatch_traffic * work.dispatch / memory
+        + constants.masked_share * work.masking / constants.matmul_efficiency,
         "optimizer": work.optimizer / memory,
         **exposed,
         "launch": constants.layer_launch_s * work.layer_passes + constants.step_launch_s,
@@ -95,11 +96,35 @@ def step_terms(
 def _computing_s(work: StepWork, constants: TrainConstants) -> Figure:
     """What collectives can hide behind."""
     return (
-        (work.matmul + work.vocab) / constants.matmul_efficiency
-        + work.experts / constants.expert_efficiency
-        + work.attention / constants.attention_efficiency
+        _matmul_s(work, constants)
+        + _experts_s(work, constants)
+        + _attention_s(work, constants)
         + _memory_s(work, constants)
     )
+
+
+def _matmul_s(work: StepWork, constants: TrainConstants) -> Figure:
+    layers = (
+        work.matmul
+        + constants.recomputed_share * work.matmul_again
+        + constants.narrow_matmul * work.matmul_narrow
+    )
+    return (layers + work.vocab) / constants.matmul_efficiency
+
+
+def _experts_s(work: StepWork, constants: TrainConstants) -> Figure:
+    layers = (
+        work.experts
+        + constants.recomputed_share * work.experts_again
+        + constants.narrow_experts * work.experts_narrow
+    )
+    return layers / constants.expert_efficiency
+
+
+def _attention_s(work: StepWork, constants: TrainConstants) -> Figure:
+    """Part of a padded head's cost is saved by kernels that turn the operands."""
+    padding = work.attention_padding**constants.attention_padding
+    return work.attention * padding / constants.attention_efficiency
 
 
 def _memory_s(work: StepWork, constants: TrainConstants) -> Figure:
