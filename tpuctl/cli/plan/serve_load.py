@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.plan.plan_columns import rounded, seconds_text, usd_text
 from tpuctl.cli.plan.plan_options import (
     File,
@@ -221,7 +222,8 @@ def _show(runtime: Runtime, plan: "ServingPlan", *, is_explained: bool) -> None:
     output.out.flush()
     left = len(plan.rows) - len(rows)
     if left:
-        output.note(f"{left} slices are too small or too slow; -t TYPE says why")
+        verb = "is" if left == 1 else "are"
+        output.note(f"{count_text(left, 'slice')} {verb} too small or too slow: -t TYPE says why")
 
 
 def _listing(plan: "ServingPlan") -> Listing[ServedSlice]:

@@ -56,7 +56,7 @@ def waterfall(terms: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
 
 
 def _bar(before: float, length: float, total: float) -> str:
-    start = round(BAR_CELLS * before / total)
+    start = min(round(BAR_CELLS * before / total), BAR_CELLS - 1)
     end = max(start + 1, round(BAR_CELLS * (before + length) / total))
     return "·" * start + "█" * (end - start)
 

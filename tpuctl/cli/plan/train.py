@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tpuctl.byte_size import count_text
 from tpuctl.cli.plan import step_view
 from tpuctl.cli.plan.plan_columns import (
     KEYS,
@@ -257,7 +258,7 @@ def _summary(plan: "TrainingPlan") -> list[str]:
             f"no slice keeps the limits; the nearest is {name_text(nearest)}, which {nearest.why}"
         )
     elif over:
-        lines.append(f"{len(over)} more fit and exceed the limits")
+        lines.append(f"{count_text(len(over), 'slice')} more would do but for the limits")
     return [*lines, *_unfit_lines(plan)]
 
 
@@ -280,7 +281,8 @@ def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
     usd = usd_text(usd_of_run(row.cost, is_spot=is_spot))
     price = f"{usd} USD" if usd else "no known price"
     how = "on spot" if is_spot else "on demand"
-    marks = " and ".join(mark.value for mark in row.marks)
+    names = [mark.value for mark in row.marks]
+    marks = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     zone = f" in {row.where.zone}" if row.where.zone else ""
     return (
         f"{marks}: {name_text(row)}{zone}, "

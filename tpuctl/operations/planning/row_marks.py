@@ -1,10 +1,13 @@
 """Which rows of a plan keep its limits, and which are the cheapest, the fastest and the knee."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tpuctl.models.planning.plan_spec import PlanLimits
 from tpuctl.operations.planning.planned_slice import Fit, Mark, PlannedSlice, RunCost
+
+SAME_COST = 1.005
+"""What costs no more times the least is as cheap: estimates are not better than that."""
 
 
 def days_of(cost: RunCost, *, is_spot: bool) -> float:
@@ -23,7 +26,8 @@ def mark_rows(
     """The rows with their marks; a row that exceeds a limit says so and gets none.
 
     The knee is the row with the least product of days and USD: beyond it, doubling the chips
-    raises the cost by a larger factor than it shortens the time. Of equal rows the first is marked.
+    raises the cost by a larger factor than it shortens the time. Of rows that cost the same, within
+    half a percent, the fastest is the cheapest.
     """
     checked = [_limited(row, limits, is_spot=is_spot) for row in rows]
     choices = [
@@ -38,7 +42,7 @@ def mark_rows(
         if (usd := usd_of_run(cost, is_spot=is_spot)) is not None
     }
     found = {
-        Mark.CHEAPEST: min(priced, key=lambda at: priced[at], default=None),
+        Mark.CHEAPEST: _cheapest(priced, timed),
         Mark.FASTEST: min(timed, key=lambda at: timed[at], default=None),
         Mark.KNEE: min(priced, key=lambda at: priced[at] * timed[at], default=None),
     }
@@ -46,6 +50,12 @@ def mark_rows(
         replace(row, marks=tuple(mark for mark, at in found.items() if at == number))
         for number, row in enumerate(checked)
     ]
+
+
+def _cheapest(priced: Mapping[int, float], timed: Mapping[int, float]) -> int | None:
+    least = min(priced.values(), default=0.0)
+    equal = [at for at, usd in priced.items() if usd <= SAME_COST * least]
+    return min(equal, key=lambda at: timed[at], default=None)
 
 
 def _limited(row: PlannedSlice, limits: PlanLimits, *, is_spot: bool) -> PlannedSlice:

@@ -132,7 +132,7 @@ def _save_advice(row: PlannedSlice, step: PlannedStep) -> Iterator[PlanAdvice]:
         AdviceKind.CHECKPOINT,
         f"on spot, save every {steps} steps ({spot.save_every_s / 60:.3g} min): a save takes "
         f"{spot.save_s:.3g} s, and {100 * spot.lost_share:.2g} % of the time is lost to saves and "
-        f"{spot.preemptions:.3g} preemptions; then ask tpuctl checkpoint advise JOB",
+        f"{spot.preemptions:.3g} preemptions; checkpoint advise says the same of a job that ran",
         INTERVALS,
     )
 

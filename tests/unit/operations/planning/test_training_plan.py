@@ -21,6 +21,8 @@ SPEC = TrainPlanSpec(
     slices=SliceChoice(generations=("v5e",), zone="us-west4-a"),
 )
 """A day of steps of a second."""
+STEPS_S = (32.01, 16.03, 8.07, 4.15, 2.31)
+"""256 s over the chips, and 10 ms for each way of tensor parallelism but the first."""
 
 
 def plan(**changes):
@@ -79,16 +81,25 @@ def test_a_tight_fit_is_taken_where_nothing_else_fits_and_gets_no_mark():
 
 def test_marks_are_the_cheapest_the_fastest_and_the_knee():
     found = named(plan())
-    # All slices scale alike here: the first of equal cost is the cheapest.
-    assert found["v5litepod-8"].marks == (Mark.CHEAPEST,)
-    assert found["v5litepod-256"].marks == (Mark.FASTEST, Mark.KNEE)
+    # All slices cost the same here: then the fastest is the cheapest.
+    assert found["v5litepod-256"].marks == (Mark.CHEAPEST, Mark.FASTEST, Mark.KNEE)
+    # Ways of tensor parallelism take 10 ms each: the larger the slice, the more they cost.
+    found = named(plan(mesh={"data": 1, "fsdp": 4, "tensor": -1}, sequence_tokens=8192))
+    steps = {name: row.step.step_s for name, row in found.items() if row.step}
+    assert steps == pytest.approx(
+        dict(zip((f"v5litepod-{n}" for n in (8, 16, 32, 64, 128)), STEPS_S, strict=True))
+    )
+    assert {name: row.marks for name, row in found.items() if row.marks} == {
+        "v5litepod-16": (Mark.CHEAPEST,),  # 0.2 % dearer than on eight chips, and half the days
+        "v5litepod-128": (Mark.FASTEST, Mark.KNEE),
+    }
 
 
 def test_limits_leave_out_what_is_too_slow_or_too_dear():
     found = named(plan(limits=PlanLimits(days=3, usd=10_000)))
     assert found["v5litepod-64"].why == "takes 4 days of 3"
     assert found["v5litepod-128"].is_within_limits
-    assert found["v5litepod-128"].marks == (Mark.CHEAPEST,)
+    assert found["v5litepod-256"].marks == (Mark.CHEAPEST, Mark.FASTEST, Mark.KNEE)
     dear = named(plan(limits=PlanLimits(usd=7000)))
     assert dear["v5litepod-256"].why == "costs 7,373 USD of 7,000"
     assert not any(row.marks for row in dear.values())
