@@ -53,10 +53,20 @@ def test_a_policy_that_keeps_less_holds_less():
 
 
 def test_a_loss_in_chunks_holds_a_part_of_the_logits():
-    whole, chunked = held(remat="offload"), held(remat="offload", logit_chunks=16)
+    whole, halved, chunked = (held(remat="offload", logit_chunks=chunks) for chunks in (1, 2, 16))
 
     assert whole["logits"] == pytest.approx(8192 * 128256 * memory_constants()["logit_bytes"])
-    assert chunked["logits"] == pytest.approx(whole["logits"] / 16)
+    assert whole["layer_buffers"] == 0
+    assert halved["logits"] + halved["layer_buffers"] < whole["logits"]
+    assert chunked["logits"] == 0
+    assert chunked["layer_buffers"] > 0
+
+
+def test_a_number_and_an_array_of_it_give_the_same():
+    run = TrainRun(np.array([64]), 8192, Parallelism(fsdp=64), remat="offload")
+    estimate = train_memory(V5P, LLAMA, run)
+    one = held(remat="offload")
+    assert {name: float(np.squeeze(kind)) for name, kind in estimate.kinds.items()} == one
 
 
 def test_experts_of_a_device_have_places_for_tokens_of_all_others():

@@ -8,6 +8,7 @@ than it has may still run: XLA then gathers the weights of one layer only, and c
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,10 @@ def train_memory(hardware: SliceHardware, model: Transformer, run: TrainRun) -> 
     layer of multi-token prediction both: it lies between the logits and their loss.
     """
     constants = memory_constants()
-    parameters = _parameter_kinds(model, run)
-    kinds = {**parameters, **_passing_kinds(model, run, constants)}
-    one_layer = {**constants, "gathered_layers": 1}
-    least = {**parameters, **_passing_kinds(model, run, one_layer)}
+    lasting = {**_parameter_kinds(model, run), **_activations(model, run, constants)}
+    phases = _phases(model, run, constants)
+    kinds = {**lasting, **_at_peak(model, phases, constants["gathered_layers"])}
+    least = {**lasting, **_at_peak(model, phases, 1)}
     return _estimate(hardware, kinds, least, exact=("weights", "optimizer"))
 
 
@@ -106,43 +107,61 @@ def _parameter_kinds(model: Transformer, run: TrainRun) -> dict[str, Any]:
     }
 
 
-def _passing_kinds(
-    model: Transformer, run: TrainRun, constants: Mapping[str, float]
-) -> dict[str, Any]:
-    """Activations, and what is alive beside them at the peak: of a layer, or of the loss."""
+def _tokens(run: TrainRun) -> Any:
+    """Tokens of one device in one forward and backward pass."""
     ways = run.parallelism
     shares = ways.batch_ways * ways.sequence * ways.tensor * run.accumulation_steps
-    tokens = run.tokens / shares
-    layers = model.layers / (ways.pipeline * ways.dcn_pipeline)
-    layer, gathered = _layer_bytes(model, run, tokens, constants)
-    logits, output = _loss_bytes(model, run, tokens, constants)
-    is_both = model.mtp_layers > 0
-    at_layer = is_both | (layer + gathered >= logits + output)
-    return {
-        "activations": tokens * layers * saved_numbers(model, run.remat) * COMPUTE_BYTES,
-        "layer_buffers": np.where(at_layer, layer, 0),
-        "logits": np.where(is_both | ~at_layer, logits, 0),
-        "gathered_weights": np.where(at_layer, gathered, output) + is_both * output,
-        "reserve": constants["reserve_bytes"] + 0 * tokens,
-    }
+    return run.tokens / shares
 
 
-def _layer_bytes(
-    model: Transformer, run: TrainRun, tokens: Any, constants: Mapping[str, float]
-) -> tuple[Any, Any]:
-    """What one layer holds while it is computed backward, and the weights gathered for it.
+def _activations(
+    model: Transformer, run: TrainRun, constants: Mapping[str, float]
+) -> dict[str, Any]:
+    layers = model.layers / (run.parallelism.pipeline * run.parallelism.dcn_pipeline)
+    kept = layers * saved_numbers(model, run.remat) * COMPUTE_BYTES
+    return {"activations": _tokens(run) * kept, "reserve": constants["reserve_bytes"]}
 
-    The inputs of the layer and of the next one are held, too, where they come from the host.
-    """
-    numbers, ways = working_numbers(model), run.parallelism
+
+@dataclass(frozen=True, slots=True)
+class _Phases:
+    """What is alive for a while: bytes of one layer computed backward, and of the loss."""
+
+    layer: Any
+    layer_weights: Any
+    """The weights of the layer, gathered."""
+    logits: Any
+    output_weights: Any
+
+
+def _phases(model: Transformer, run: TrainRun, constants: Mapping[str, float]) -> _Phases:
+    """The inputs of the layer and of the next one are held, too, if they come from the host."""
+    tokens, numbers, ways = _tokens(run), working_numbers(model), run.parallelism
     held = constants["working_sets"] * numbers.dense
     held += 2 * model.hidden if run.remat == "offload" else 0
     sent = constants["dispatch_copies"] * numbers.dispatched * _uneven(model, ways)
     outside, experts = gathered_parameters(model)
-    gathered = outside / ways.tensor + experts / (ways.tensor * ways.expert)
-    weight_bytes = COMPUTE_BYTES * constants["gathered_layers"]
-    weight_bytes *= 1 if run.precision == "bf16" else 1 + QUANTIZED_SHARE
-    return tokens * (held + sent) * COMPUTE_BYTES, gathered * weight_bytes
+    gathered = (outside + experts / ways.expert) / ways.tensor
+    copies = 1 if run.precision == "bf16" else 1 + QUANTIZED_SHARE
+    return _Phases(
+        layer=tokens * ((held + sent) * COMPUTE_BYTES),
+        layer_weights=gathered * (COMPUTE_BYTES * copies),
+        logits=tokens * (model.vocab * constants["logit_bytes"] / run.logit_chunks),
+        output_weights=model.vocab * model.hidden * COMPUTE_BYTES / ways.tensor,
+    )
+
+
+def _at_peak(model: Transformer, phases: _Phases, layers: float) -> dict[str, Any]:
+    """The phase that holds more, when the weights of so many layers are gathered; or both."""
+    gathered = layers * phases.layer_weights
+    if model.mtp_layers:
+        weights = gathered + phases.output_weights
+        layer, logits = phases.layer, phases.logits
+    else:
+        is_layer = phases.layer + gathered >= phases.logits + phases.output_weights
+        layer = np.where(is_layer, phases.layer, 0)
+        logits = np.where(is_layer, 0, phases.logits)
+        weights = np.where(is_layer, gathered, phases.output_weights)
+    return {"layer_buffers": layer, "logits": logits, "gathered_weights": weights}
 
 
 def _uneven(model: Transformer, ways: Parallelism) -> Any:
@@ -155,14 +174,6 @@ def _uneven(model: Transformer, ways: Parallelism) -> Any:
         return 1.0
     own = model.experts.count / ways.expert
     return np.maximum(ways.expert * np.minimum(own / model.experts.per_token, 1), 1)
-
-
-def _loss_bytes(
-    model: Transformer, run: TrainRun, tokens: Any, constants: Mapping[str, float]
-) -> tuple[Any, Any]:
-    """All logits of the step, or of one chunk, and the output matrix."""
-    logits = tokens * model.vocab * constants["logit_bytes"] / run.logit_chunks
-    return logits, model.vocab * model.hidden * COMPUTE_BYTES / run.parallelism.tensor
 
 
 def _serving_weights(model: Transformer, run: ServingRun) -> Any:

@@ -1,6 +1,7 @@
 """The shape of a transformer, and what follows from it: parameters and operations."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ class ParameterCount:
         return self.total - self.experts + self.active_experts - self.mtp
 
 
+@lru_cache(maxsize=256)
 def count_parameters(model: Transformer) -> ParameterCount:
     """The parameters of a transformer by kind."""
     expert, shared, router = _expert_parameters(model)

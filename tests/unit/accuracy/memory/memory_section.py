@@ -9,6 +9,7 @@ from tpuctl.perfmodel.workload.device_memory import memory_constants, train_memo
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, MemoryFit
 from unit.accuracy.accuracy_scores import score
 from unit.accuracy.accuracy_tables import as_table, as_text
+from unit.accuracy.memory.engine_rows import engine_figures
 from unit.accuracy.memory.peak_rows import GIB, USES, PeakRow, peak_rows, peaks
 
 GOAL = (5, 12)
@@ -41,6 +42,11 @@ Whether {rows} published runs fit, and what the model says of them. Said to fit 
 """
 
 
+_SERVING = """What serving engines log of their memory, of all devices together; nothing is fitted
+to it. The cache is in bfloat16, with all tokens of layers with a window: so vLLM allocates it.
+"""
+
+
 def section() -> str:
     """The section with its heading."""
     demands = [row for row in peak_rows() if row.demand_bytes and not row.fits]
@@ -57,7 +63,7 @@ def section() -> str:
         demands=len(demands),
         **memory_constants(),
     )
-    return f"## Memory of a device\n\n{text}\n{_every_row()}"
+    return f"## Memory of a device\n\n{text}\n{_every_row()}\n{_SERVING}\n{_engines()}"
 
 
 def said(fit: MemoryFit, *, fits: bool) -> list[str]:
@@ -115,6 +121,21 @@ def _every_row() -> str:
                 str(_estimate(row).fit),
             ]
         )
+    return as_table(head, rows)
+
+
+def _engines() -> str:
+    head = ["engine", "what", "logged", "modelled", "error"]
+    rows = [
+        [
+            figure.name,
+            figure.what,
+            f"{figure.logged:.4g} {figure.unit}",
+            f"{figure.modelled:.4g} {figure.unit}",
+            f"{figure.error_percent:+.1f} %",
+        ]
+        for figure in engine_figures()
+    ]
     return as_table(head, rows)
 
 

@@ -7,6 +7,7 @@ import pytest
 from tpuctl.perfmodel.workload.workload_estimate import MemoryFit
 from unit.accuracy.accuracy_scores import score
 from unit.accuracy.memory import peak_fit
+from unit.accuracy.memory.engine_rows import engine_figures
 from unit.accuracy.memory.memory_section import GOAL, covered, errors, said
 from unit.accuracy.memory.peak_rows import USES, peak_rows, peaks
 
@@ -46,3 +47,12 @@ def test_every_row_has_one_use_and_a_source():
     assert len(set(names)) == len(names)
     assert not [row.name for row in peak_rows() if row.use not in USES or not row.source]
     assert not [row.name for row in peaks("fitted") if row.model.layers < 30], "of whole models"
+
+
+def test_weights_and_cache_of_engines_are_as_they_log_them():
+    off = {
+        (figure.name, figure.what): round(figure.error_percent, 1)
+        for figure in engine_figures()
+        if abs(figure.error_percent) > (1 if figure.what == "cache of a token" else 10)
+    }
+    assert not off
