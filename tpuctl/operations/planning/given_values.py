@@ -18,7 +18,7 @@ from tpuctl.perfmodel.workload.transformer import (
 if TYPE_CHECKING:
     import yaml
 
-HINT = "run: tpuctl help plan"
+HINT = "run: tpuctl help planning"
 _SCALAR_TAG = "tag:yaml.org,2002:"
 
 
