@@ -35,9 +35,9 @@ from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.models.planning.amount import amount_text
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
-from tpuctl.operations.planning.training_advice import PlanAdvice, training_advice
 
 if TYPE_CHECKING:
+    from tpuctl.operations.planning.training_advice import PlanAdvice
     from tpuctl.operations.planning.training_plan import MeasuredStep, TrainingPlan
 
 
@@ -167,6 +167,8 @@ def train(
 
 def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> None:
     """Print the plan: a document, the terms of one row, or the table with advice below it."""
+    from tpuctl.operations.planning.training_advice import training_advice
+
     output, advice = runtime.output, training_advice(plan)
     if output.is_document:
         rows = [plan.chosen] if is_explained else plan.rows
@@ -188,7 +190,7 @@ def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> 
 
 
 def document(
-    plan: "TrainingPlan", rows: list[PlannedSlice], advice: list[PlanAdvice]
+    plan: "TrainingPlan", rows: list[PlannedSlice], advice: "list[PlanAdvice]"
 ) -> dict[str, Any]:
     """The plan as `-o json` shows it. Keys are public."""
     from tpuctl.perfmodel.workload.transformer import count_parameters
