@@ -41,7 +41,7 @@ PRIOR = {
 }
 """Constant -> a value of its book, and the logarithm that it is thought to be off."""
 
-FACTORS = {"generation": 0.10, "engine": 0.15, "model": 0.20, "prompt": 0.40, "lockstep": 0.4}
+FACTORS = {"generation": 0.10, "engine": 0.10, "model": 0.25, "pair": 0.15, "overhead": 0.30, "prompt": 0.40, "lockstep": 0.4}
 """Factor -> the logarithm that it is thought to be from 1."""
 
 LOCKSTEP = 0.4
@@ -103,6 +103,8 @@ def names_of(row: ServingRow) -> dict[str, str]:
         "generation": row.hardware.generation,
         "engine": row.run.engine,
         "model": row.model,
+        "pair": f"{row.run.engine} {row.model}",
+        "overhead": row.run.engine,
         "prompt": row.run.engine,
         "lockstep": row.run.engine,
     }
@@ -120,14 +122,17 @@ def predicted_s(fitted: Fitted, data: Stack) -> np.ndarray:
 
     locks = fitted.factors["lockstep"]
     lockstep = [locks.get(row.run.engine, LOCKSTEP) for row in data.chosen]
-    decode = column("generation", "engine", "model")
-    return _seconds(data, fitted.constants, decode, column("prompt"), np.array(lockstep))
+    factors = KnownFactors(
+        decode=column("generation", "engine", "model", "pair"),
+        overhead=column("overhead"),
+        prompt=column("prompt"),
+        lockstep=np.array(lockstep),
+        kinds=(),
+    )
+    return _seconds(data, fitted.constants, factors)
 
 
-def _seconds(
-    data: Stack, constants: ServingConstants, decode: np.ndarray, prompt: np.ndarray, lockstep: np.ndarray
-) -> np.ndarray:
-    factors = KnownFactors(decode=decode, prompt=prompt, lockstep=lockstep, kinds=())  # type: ignore[arg-type]
+def _seconds(data: Stack, constants: ServingConstants, factors: KnownFactors) -> np.ndarray:
     token, last = (
         sum(step_terms(work, constants, factors)[0].values())
         for work in (data.step, data.last_step)
@@ -147,26 +152,33 @@ def fit(chosen: Sequence[ServingRow]) -> Fitted:
     member = np.array(
         [[float(names_of(row)[kind] == name) for kind, name in columns] for row in chosen]
     )
-    is_prompt = np.array([kind == "prompt" for kind, _ in columns])
-    is_lock = np.array([kind == "lockstep" for kind, _ in columns])
     sigmas = np.array([FACTORS[kind] for kind, _ in columns])
     count = len(PRIOR)
 
-    def unpack(logs: np.ndarray) -> tuple[ServingConstants, np.ndarray, np.ndarray, np.ndarray]:
+    kinds = np.array([kind for kind, _ in columns])
+
+    def together(effects: np.ndarray, *names: str) -> np.ndarray:
+        chosen_columns = np.isin(kinds, names)
+        return np.asarray(member[:, chosen_columns] @ effects[chosen_columns])
+
+    def unpack(logs: np.ndarray) -> tuple[ServingConstants, KnownFactors]:
         values = [book * np.exp(spread * z) for (book, spread), z in zip(PRIOR.values(), logs)]
         effects = sigmas * logs[count:]
-        others = ~(is_prompt | is_lock)
-        decode = np.exp(member[:, others] @ effects[others])
-        prompt = np.exp(member[:, is_prompt] @ effects[is_prompt])
-        lockstep = LOCKSTEP + member[:, is_lock] @ effects[is_lock]
-        return ServingConstants(**dict(zip(PRIOR, values))), decode, prompt, lockstep
+        factors = KnownFactors(
+            decode=np.exp(together(effects, "generation", "engine", "model", "pair")),
+            overhead=np.exp(together(effects, "overhead")),
+            prompt=np.exp(together(effects, "prompt")),
+            lockstep=LOCKSTEP + together(effects, "lockstep"),
+            kinds=(),
+        )
+        return ServingConstants(**dict(zip(PRIOR, values))), factors
 
     def residuals(logs: np.ndarray) -> np.ndarray:
         errors = np.log(_seconds(data, *unpack(logs)) / data.measured_s) / NOISE
         return np.concatenate([_huber(errors), logs])
 
     logs = least_squares(residuals, np.zeros(count + len(columns)))
-    constants, *_ = unpack(logs)
+    constants, _ = unpack(logs)
     factors: dict[str, dict[str, float]] = {kind: {} for kind in FACTORS}
     for (kind, name), sigma, z in zip(columns, sigmas, logs[count:], strict=True):
         is_log = kind != "lockstep"

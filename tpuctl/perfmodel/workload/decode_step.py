@@ -90,9 +90,9 @@ def step_terms(
         "weights": weights,
         "compute": maximum(compute - weights, 0.0 * weights),
         "cache": parts["cache"],
-        "collectives": parts["collectives"],
-        "layers": parts["layers"],
-        "step": constants.step_s + constants.request_s * work.requests,
+        "collectives": parts["collectives"] * factors.overhead,
+        "layers": parts["layers"] * factors.overhead,
+        "step": (constants.step_s + constants.request_s * work.requests) * factors.overhead,
     }
     scaled = {name: term * factors.decode for name, term in terms.items()}
     # The step reads the weights anyway, and its layers are gone through once.

@@ -28,6 +28,8 @@ LANES = 128
 STATE_BYTES = 4
 """Linear attention keeps its state in float32 (vllm, gated delta rule)."""
 ACTIVATION_BYTES = 2
+UNLIKE_TOKENS = 0.9
+"""Power of the tokens that go to experts as if each were alone: routing is not even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ def pass_work(
         / tensor
         / peak,
         expert_compute_s=2 * one_expert * per_token * group_tokens / expert_ways / peak,
-        cache_s=through.sequences * sequence_cache_bytes(model, run, through.length) / bandwidth,
+        cache_s=through.sequences
+        * (sequence_cache_bytes(model, run, through.length) + _state_bytes(model, run))
+        / bandwidth,
         attentions=through.sequences * model.layers,
         wire_s=wire_s,
         collectives=collectives,
@@ -124,11 +128,11 @@ def weight_parameters(model: Transformer) -> tuple[int, int]:
 
 
 def experts_hit(model: Transformer, tokens: Figure) -> Figure:
-    """Distinct experts of a layer that so many tokens go to, where routing is even."""
+    """Distinct experts of a layer that so many tokens go to."""
     if model.experts is None:
         return 0.0 * tokens
     count, per_token = model.experts.count, model.experts.per_token
-    return count * (1 - (1 - per_token / count) ** tokens)
+    return count * (1 - (1 - per_token / count) ** (tokens**UNLIKE_TOKENS))
 
 
 def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) -> Figure:
@@ -143,8 +147,15 @@ def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) ->
     )
     numbers = model.full_layers * length * full_numbers
     numbers = numbers + windowed * _token_numbers(model, model.kv_heads, model.head_dim, tensor)
-    state = STATE_BYTES * attention.linear_layers * attention.linear_state / tensor
-    return numbers * run.cache_bytes / figure(run.parallelism.sequence) + state
+    kept = numbers * run.cache_bytes / figure(run.parallelism.sequence)
+    return kept + _state_bytes(model, run)
+
+
+def _state_bytes(model: Transformer, run: ServingRun) -> Figure:
+    """Bytes of the states of linear attention; a step reads them and writes them."""
+    attention = model.attention
+    numbers = attention.linear_layers * attention.linear_state
+    return STATE_BYTES * numbers / figure(run.parallelism.tensor)
 
 
 def attended_tokens(model: Transformer, length: Figure) -> Figure:

@@ -59,6 +59,7 @@ class KnownFactors:
     """
 
     decode: float
+    overhead: float
     prompt: float
     lockstep: float
     kinds: tuple[str, ...]
@@ -105,6 +106,7 @@ def _factors(generation: str, engine: str, model: str) -> KnownFactors:
     decode = [known[kind].get(name, 1.0) for kind, name in asked.items()]
     return KnownFactors(
         decode=float(np.prod(decode)),
+        overhead=float(known["overhead"].get(engine, 1.0)),
         prompt=float(known["prompt"].get(engine, 1.0)),
         lockstep=float(known["lockstep"].get(engine, known["lockstep"][""])),
         kinds=tuple(kind for kind, name in asked.items() if name in known[kind]),
