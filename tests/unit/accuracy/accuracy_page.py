@@ -14,6 +14,7 @@ from unit.accuracy import (
     calibration_file,
     naive_models,
     published_rows,
+    serving_section,
 )
 from unit.accuracy.accuracy_scores import gather, of_kind, score
 from unit.accuracy.accuracy_tables import as_table, as_text
@@ -82,6 +83,7 @@ def page() -> str:
         "## Power\n\n" + accuracy_tables.power(),
         "## What was fitted\n\n" + accuracy_tables.constants(),
         "## Intervals\n\n" + accuracy_tables.intervals(),
+        "## Serving: prefill and decode\n\n" + serving_section.section(),
         "## Sources\n\n" + accuracy_tables.sources(),
         "## Every row\n\n" + "\n".join(map(accuracy_tables.every_row, published_rows.tables())),
     ]

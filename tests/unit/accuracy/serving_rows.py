@@ -157,7 +157,11 @@ def prompts_beside(cells: Mapping[str, Any], requests: int) -> float | None:
 def budget(cells: Mapping[str, Any], run: ServingRun) -> int:
     """Requests that generate while the others' prompts take the rest of every step's tokens."""
     share = 1 + (run.prompt_tokens - run.cached_prompt_tokens) / run.output_tokens
-    return int(cells.get("batch_tokens", math.inf) * run.parallelism.batch_ways / share or 1) if "batch_tokens" in cells else run.requests
+    return (
+        int(cells.get("batch_tokens", math.inf) * run.parallelism.batch_ways / share or 1)
+        if "batch_tokens" in cells
+        else run.requests
+    )
 
 
 def capacity(hardware: SliceHardware, shape: Transformer, run: ServingRun) -> int:

@@ -3,7 +3,8 @@
 weights      every matrix is read once a pass (Pope et al., Efficiently Scaling Transformer
              Inference, arXiv 2211.05102). T tokens hit E (1 - (1 - k/E)^T) of E experts, k a token,
              where routing is even: only those are read.
-compute      two operations for a parameter that a token goes through, and attention's products.
+compute      two operations for a parameter that a token goes through, and attention's products, at
+             the rate of bfloat16: public rows of eight-bit weights show no more.
 cache        keys and values that attention reads: all, a window's, a latent's, or a state. Heads
              are padded to 128 lanes; a device holds at least one KV head.
 collectives  two all-reduces a layer over `tensor`; where `expert` cuts the experts, what a layer's
@@ -70,7 +71,7 @@ def pass_work(
 ) -> PassWork:
     """The work of one pass on the device that has the most of it."""
     device, tensor = hardware.device, figure(run.parallelism.tensor)
-    bandwidth, peak = float(device.hbm_bytes_per_s), _peak(hardware, run)
+    bandwidth, peak = float(device.hbm_bytes_per_s), float(device.bf16_flops)
     dense, one_expert = weight_parameters(model)
     experts = model.experts
     expert_ways = figure(run.parallelism.expert) * tensor
@@ -178,10 +179,6 @@ def _attention_operations(model: Transformer, through: PassTokens) -> Figure:
     latent = model.attention.latent
     width = latent.kv_rank + latent.rope_dim / 2 if latent else model.head_dim
     return 4 * model.heads * width * model.layers * through.tokens * through.attended
-
-
-def _peak(hardware: SliceHardware, run: ServingRun) -> float:
-    return float(hardware.device.bf16_flops)
 
 
 def _exchanges(
