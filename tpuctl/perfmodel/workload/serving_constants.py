@@ -102,10 +102,10 @@ def canonical_name(model: Transformer) -> str:
 
 
 def _like(kinds: tuple[str, ...]) -> str:
-    """Whose spread holds: rows of the same model, generation and engine, or of fewer of them."""
-    if len(kinds) == len(KINDS):
-        return "known"
-    return "other model" if "model" not in kinds and len(kinds) == len(KINDS) - 1 else "elsewhere"
+    """Whose spread holds: that of known rows, of other models or engines, or of generations."""
+    if "generation" not in kinds:
+        return "elsewhere"
+    return "known" if len(kinds) == len(KINDS) else "other model"
 
 
 @cache
