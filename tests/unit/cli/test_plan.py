@@ -145,6 +145,17 @@ def test_explain_shows_the_terms_as_a_waterfall(tpuctl, simple):
     )
 
 
+def test_plots_name_what_they_draw(tpuctl, simple, tmp_path):
+    pytest.importorskip("matplotlib")
+    run, serve = tmp_path / "run.svg", tmp_path / "serve.svg"
+    assert tpuctl(*RUN, *V6E, "--plot", str(run))[2].splitlines()[-1] == f"drawn: {run}"
+    text = run.read_text("utf-8")
+    assert "cheapest, fastest, knee: v6e-256" in text
+    assert "USD of the run, on demand" in text
+    tpuctl(*SERVE, "-t", "v6e-4,v6e-8", "--spot", "--plot", str(serve))
+    assert "v6e-8" in serve.read_text("utf-8")
+
+
 def test_a_waterfall_begins_where_the_term_above_ends():
     rows = waterfall({"matmul": 2.0, "fsdp": 1.0, "nothing": 0.0, "memory": 1.0})
     assert [row[0] for row in rows] == ["matmul", "fsdp", "memory", "step"]
