@@ -193,7 +193,7 @@ def serve_load(
     plan = plan_serving(spec, runtime.known_prices, runtime.now())
     _show(runtime, plan, is_explained=explain)
     if plot is not None:
-        from tpuctl.operations.planning.serving_plot import plot_curves
+        from tpuctl.operations.planning.plots.serving_plot import plot_curves
 
         if plot_curves(plot, _title(plan), plan.rows, is_spot=spec.slices.is_spot):
             runtime.output.note(f"drawn: {plot}")

@@ -338,7 +338,7 @@ def _check_plot(plot: Path) -> None:
 
 
 def _draw(runtime: Runtime, plot: Path, plan: "TrainingPlan") -> None:
-    from tpuctl.operations.planning.plan_plot import plot_plan
+    from tpuctl.operations.planning.plots.plan_plot import plot_plan
 
     if plot_plan(plot, _title(plan), plan.rows, is_spot=plan.spec.slices.is_spot):
         runtime.output.note(f"drawn: {plot}")
