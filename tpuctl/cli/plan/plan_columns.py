@@ -92,6 +92,7 @@ KEYS: Columns[PlannedSlice] = {
     "spot_save_every_s": _of("cost.spot", "save_every_s", 4),
     "usd_per_hour": lambda row: usd_of(_price("on_demand")(row)),
     "spot_usd_per_hour": lambda row: usd_of(_price("spot")(row)),
+    "price_as_of": _of("where.on_demand", "as_of"),
     "memory_bytes": _bytes("step", "memory_bytes"),
     "memory_high_bytes": _bytes("step", "memory_high_bytes"),
     "needed_bytes": lambda row: _size(row.needed_bytes),

@@ -153,12 +153,14 @@ def train(
         from tpuctl.operations.planning.measured_steps import measured_step
 
         calibration = measured_step(runtime, job, spec)
+    flags = runtime.output.list_flags
+    has_chosen_columns = bool(flags.columns or flags.filter or flags.sort)
     plan = plan_training(
         spec,
         runtime.known_prices,
         runtime.now(),
         calibration=calibration,
-        are_all_bounded=runtime.output.format != Format.TABLE,
+        are_all_bounded=runtime.output.format != Format.TABLE or has_chosen_columns,
     )
     show_plan(runtime, plan, is_explained=explain)
     if plot is not None:
@@ -320,6 +322,11 @@ def _foundations(plan: "TrainingPlan") -> list[str]:
             f"calibrated: {measured.steps} steps of job {measured.job_id} on "
             f"{measured.accelerator_type} took {seconds_text(measured.measured_s)} each, modelled "
             f"{seconds_text(measured.modelled_s)}: all times are multiplied by {measured.ratio:.3g}"
+        )
+    dates = sorted({row.where.on_demand.as_of for row in plan.rows if row.where.on_demand})
+    if dates:
+        lines.append(
+            f"prices as of {' to '.join({dates[0]: 0, dates[-1]: 0})}: tpuctl catalog prices"
         )
     hours = plan.assumed.preempted_every_s / 3600
     lines.append(
