@@ -291,6 +291,27 @@ def test_a_shape_that_lacks_fields_names_them(tpuctl, tmp_path):
     )
 
 
+BAD_SHAPES = {
+    "heads: 0": "model.heads must be at least 1, not 0",
+    "heads: 8, experts: {count: 4, per_token: 8, hidden: 64}": (
+        "model.experts.per_token must be at most its 4 experts"
+    ),
+    "heads: 8, attention: {window_tokens: 512, window_layers: 9}": (
+        "model.attention.window_layers + linear_layers must be at most its 8 layers"
+    ),
+}
+
+
+def test_shapes_that_cannot_be_are_one_line_each(tpuctl, tmp_path):
+    file = tmp_path / "plan.yaml"
+    sides = "layers: 8, hidden: 64, kv_heads: 8, head_dim: 8, mlp_hidden: 64, vocab: 64"
+    errors = {}
+    for shape in BAD_SHAPES:
+        file.write_text(f"model: {{{sides}, {shape}}}\nrun: {{tokens: 1T, seq: 8192}}\n")
+        errors[shape] = tpuctl("plan", str(file))[2].splitlines()[0]
+    assert errors == {shape: f"error: {text}" for shape, text in BAD_SHAPES.items()}
+
+
 def test_a_service_has_a_row_for_each_slice_and_a_curve(tpuctl):
     _, out, _ = tpuctl(*SERVE, "-t", "v6e-4,v5litepod-8", "--rate", "10", "-o", "json")
     found = json.loads(out)
