@@ -323,7 +323,7 @@ def test_a_service_has_a_row_for_each_slice_and_a_curve(tpuctl):
     assert list(first) == [
         "accelerator_type", "generation", "topology", "chips", "zone", "fits", "why", "marks",
         "mesh", "requests", "first_token_s", "token_s", "token_low_s", "token_high_s", "latency_s",
-        "tokens_per_s", "requests_per_s", "bound", "usd_per_million_tokens",
+        "tokens_per_s", "requests_per_s", "bound", "is_knee", "usd_per_million_tokens",
         "spot_usd_per_million_tokens", "least_latency_s", "slices_needed", "usd_per_hour",
         "spot_usd_per_hour", "curve",
     ]  # fmt: skip
