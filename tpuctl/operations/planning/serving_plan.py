@@ -8,7 +8,7 @@ followed by another one when it ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from tpuctl.operations.planning.mesh_choices import (
 )
 from tpuctl.operations.planning.plan_specs import transformer
 from tpuctl.operations.planning.planned_slice import Fit, Mark
+from tpuctl.operations.planning.row_marks import SAME_COST
 from tpuctl.perfmodel.workload.device_memory import serving_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.serving_curve import (
@@ -253,12 +254,19 @@ def _marked(rows: Sequence[ServedSlice], *, is_spot: bool) -> list[ServedSlice]:
     }
     found = {
         Mark.CHEAPEST: min(priced, key=lambda at: priced[at], default=None),
-        Mark.FASTEST: min(served, key=lambda at: _least_latency_s(served[at]), default=None),
+        Mark.FASTEST: _soonest(served, is_spot=is_spot),
     }
     return [
         replace(row, marks=tuple(mark for mark, at in found.items() if at == number))
         for number, row in enumerate(rows)
     ]
+
+
+def _soonest(served: Mapping[int, ServedSlice], *, is_spot: bool) -> int:
+    """The row that answers one request soonest; of rows as soon the one of fewest USD an hour."""
+    least_s = min(_least_latency_s(row) for row in served.values())
+    equal = [at for at, row in served.items() if _least_latency_s(row) <= SAME_COST * least_s]
+    return min(equal, key=lambda at: served[at].usd_per_hour(is_spot=is_spot) or float("inf"))
 
 
 def _least_latency_s(row: ServedSlice) -> float:
