@@ -215,6 +215,7 @@ BAD = {
     ("-t", "v5e-17"): "unknown accelerator type 'v5litepod-17'",
     ("--generation", "v9"): "unknown generation 'v9'",
     ("--zone", "us-west9-a"): "unknown zone 'us-west9-a'",
+    ("-t", "v5p-8", "--zone", "us-west4-a"): "v5p-8 is not offered in us-west4-a",
     ("--mesh", "fsdp"): "--mesh: 'fsdp' is not AXIS=WAYS",
     ("--mesh", "fdsp=4"): "unknown axis 'fdsp' of a mesh",
     ("--mesh", "fsdp=0"): "--mesh fsdp must be from 1 to 16.8M, not 0",

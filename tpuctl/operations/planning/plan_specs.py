@@ -225,7 +225,7 @@ def _slices(values: GivenValues) -> SliceChoice:
         raise unknown_name_error(error) from error
     spot = values.get("slices.spot")
     return SliceChoice(
-        types=_types(_names_in(values, "slices.types")),
+        types=_types(_names_in(values, "slices.types"), zone.text if zone else None),
         generations=generations,
         zone=zone.text if zone else None,
         num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
@@ -234,12 +234,17 @@ def _slices(values: GivenValues) -> SliceChoice:
     )
 
 
-def _types(names: tuple[str, ...]) -> tuple[str, ...]:
+def _types(names: tuple[str, ...], zone: str | None) -> tuple[str, ...]:
+    """The types that are meant, each of which the zone has; raises UsageError."""
     if not names:
         return ()
     from tpuctl.operations.capacity.type_names import resolve_name  # 30 ms for named types alone
+    from tpuctl.operations.slices.specs import check_zone
 
-    return tuple(dict.fromkeys(map(resolve_name, names)))
+    types = tuple(dict.fromkeys(map(resolve_name, names)))
+    for name in types if zone else ():
+        check_zone(name, zone or "")
+    return types
 
 
 def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
