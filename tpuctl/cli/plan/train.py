@@ -110,9 +110,9 @@ def train(
     explain: Explain = False,
     plot: PlotFile = None,
 ) -> None:
-    """Plan a training run: which slice, how long, how much, and whether it fits.
+    """Plan a training run: slices, days, USD.
 
-    Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
+    Which slice, how long, how much, and whether it fits. Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
 
     Each row is the fastest sharding that fits a type of slice. USD is on demand, USD SPOT with the
     expected preemptions at the best save interval. The knee is the least product of days and USD:

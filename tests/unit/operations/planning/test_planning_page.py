@@ -10,7 +10,7 @@ from tpuctl.operations.planning.plan_specs import train_spec
 from tpuctl.operations.planning.planned_slice import Mark
 from tpuctl.operations.planning.run_cost import SpotAssumptions
 
-PAGE = (Path(__file__).parents[3] / "docs" / "planning.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "planning.md").read_text("utf-8")
 
 
 def row_of(name):
