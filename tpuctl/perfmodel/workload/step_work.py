@@ -268,9 +268,10 @@ def _microbatches(run: TrainRun, stages: Figure) -> Figure:
     They are the accumulation steps; where there are none, four a stage, which GPipe asks for
     (arXiv 1811.06965), or as many as there are sequences.
     """
-    steps = np.asarray(run.accumulation_steps, float)
+    if run.accumulation_steps > 1:
+        return float(run.accumulation_steps)
     sequences = np.asarray(run.sequences / run.parallelism.batch_ways, float)
-    return np.where(steps > 1, steps, np.clip(sequences, 1, PIPELINE_PARTS * stages))
+    return np.clip(sequences, 1, PIPELINE_PARTS * stages)
 
 
 def _gathered(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
