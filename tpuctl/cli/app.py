@@ -53,6 +53,7 @@ COMMANDS = {
         "dashboard.dashboard:dashboard",
         "Jobs and nodes in the browser of this machine.",
     ),
+    "plan": ("plan.group:app", "Which slice a model needs, for how long, at what cost."),
     "bench": ("bench:app", "Measure servers under load."),
     "capacity": ("capacity:capacity", "Where a type can be had: quota, refusals, prices."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),

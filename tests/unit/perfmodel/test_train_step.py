@@ -165,3 +165,14 @@ def test_between_slices_gradients_cross_the_network():
     run = TrainRun(4096, 2048, Parallelism(fsdp=256, dcn_data=4))
     shard = 2 * 8.03e9 / 256
     assert work_of("llama-3-8b", run).dcn == pytest.approx(2 * shard * 3 / 4 / 3.125e9, rel=1e-3)
+
+
+def test_accumulation_steps_broadcast():
+    run = TrainRun(512, 4096, Parallelism(fsdp=64, dcn_pipeline=2))
+    steps = np.array([1, 2, 8])
+    together = work_of("llama-3-8b", replace(run, accumulation_steps=steps))
+    for number, count in enumerate(steps.tolist()):
+        alone = work_of("llama-3-8b", replace(run, accumulation_steps=count))
+        for field in fields(StepWork):
+            found = np.broadcast_to(getattr(together, field.name), steps.shape)[number]
+            assert found == pytest.approx(float(getattr(alone, field.name))), field.name

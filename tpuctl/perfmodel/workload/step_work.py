@@ -268,10 +268,9 @@ def _microbatches(run: TrainRun, stages: Figure) -> Figure:
     They are the accumulation steps; where there are none, four a stage, which GPipe asks for
     (arXiv 1811.06965), or as many as there are sequences.
     """
-    if run.accumulation_steps > 1:
-        return float(run.accumulation_steps)
+    steps = np.asarray(run.accumulation_steps, float)
     sequences = np.asarray(run.sequences / run.parallelism.batch_ways, float)
-    return np.clip(sequences, 1, PIPELINE_PARTS * stages)
+    return np.where(steps > 1, steps, np.clip(sequences, 1, PIPELINE_PARTS * stages))
 
 
 def _gathered(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:

@@ -6,7 +6,7 @@ Sections = Mapping[str, str]
 
 ROOT: Sections = {
     "Start here": "quickstart context catalog help",
-    "Slices": "capacity node queued-resource",
+    "Slices": "plan capacity node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
     "See": "top dashboard explain doctor bench history cost sweep",
     "Offline": "rehearse local record",
@@ -38,6 +38,7 @@ NOUNS: Mapping[str, Sections] = {
         "Work on it": "shell preempt fault record-faults bench",
     },
     "bench": {"Measure": "serve"},
+    "plan": {"Plan": "train serve"},
     "supervisor": {"Get": "status", "Change": "run stop"},
 }
 
