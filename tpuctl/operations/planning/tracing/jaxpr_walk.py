@@ -132,11 +132,12 @@ def shard_map(program: Program, equation: Any, ins: list[Value], scope: Scope) -
     program.share = max(1.0, program.share / math.prod(sizes[str(name)] for name in manual))
     entering = [array(program, variable.aval) for variable in inner.invars]
     for outer, part in zip(ins, entering, strict=True):
-        part.is_view = outer.producer is None
+        if outer.producer is None:  # an argument, of which each device holds this part
+            part.is_view, outer.size_bytes = True, part.size_bytes
     add_call(scope, "shard_map", (ins, entering), 0.0)
     results = walk(program, inner, entering, scope)
     program.share, program.axis_sizes = outside
-    outs = [array(program, variable.aval) for variable in equation.outvars]
+    outs = [Value(result.size_bytes, result.elements) for result in results]
     add_call(scope, "shard_map", (results, outs), 0.0)
     return outs
 
