@@ -50,7 +50,7 @@ COMMANDS = {
         "dashboard.dashboard:dashboard",
         "Jobs and nodes in the browser of this machine.",
     ),
-    "bench": ("bench:app", "Measure servers under load."),
+    "bench": ("bench.group:app", "Measure the chips of a node, or a server under load."),
     "capacity": ("capacity:capacity", "Where a type can be had: quota, refusals, prices."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "doctor": ("doctor:doctor", "Find what is missing, and the command that mends it."),

@@ -37,7 +37,7 @@ NOUNS: Mapping[str, Sections] = {
         "Change": "up down reset",
         "Work on it": "shell preempt fault record-faults bench",
     },
-    "bench": {"Measure": "serve"},
+    "bench": {"Measure": "node serve"},
     "supervisor": {"Get": "status", "Change": "run stop"},
 }
 
