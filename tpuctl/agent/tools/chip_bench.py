@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import json
 import sys
 import time
@@ -65,8 +66,8 @@ def measure(jax: Any, orders: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for make in (products, copies):
         yield from series(jax, make(jax, orders), time_one)
     if jax.device_count() > 1:
-        for size_bytes in orders["collectives"]:
-            yield from series(jax, collectives(jax, size_bytes), time_together)
+        cases = (collectives(jax, size_bytes) for size_bytes in orders["collectives"])
+        yield from series(jax, itertools.chain.from_iterable(cases), time_together)
     for sizes in orders["train_steps"]:
         yield from series(jax, train_steps(jax, sizes), time_together)
 
@@ -90,12 +91,18 @@ def products(jax: Any, orders: dict[str, Any]) -> Cases:
             yield fields, _int8_product(jax), (weights, weights)
         else:
             weights = numpy.eye(side, dtype=numpy.bfloat16)
-            yield fields, _bf16_product, (weights, weights)
+            yield fields, _bf16_product(jax), (weights, weights)
 
 
-def _bf16_product(state: Any) -> Any:
-    left, right = state
-    return left @ right, right
+def _bf16_product(jax: Any) -> Kernel:
+    numpy, lax = jax.numpy, jax.lax
+
+    def multiply(state: Any) -> Any:
+        left, right = state
+        wide = lax.dot(left, right, preferred_element_type=numpy.float32)
+        return wide.astype(numpy.bfloat16), right
+
+    return multiply
 
 
 def _int8_product(jax: Any) -> Kernel:

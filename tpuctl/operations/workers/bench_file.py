@@ -82,7 +82,7 @@ def read_measurements(path: Path) -> MeasuredSlice:
         return _measured(document)
     except OSError as error:
         raise unreadable_error(path, error, hint=_HINT) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, catalog.UnknownError) as error:
         raise UsageError(f"{path} is not a file of measurements: {error}", hint=_HINT) from error
 
 

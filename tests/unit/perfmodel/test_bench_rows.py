@@ -1,0 +1,84 @@
+"""What is measured on a slice, what the model says of it, and the factors that follow."""
+
+import pytest
+
+from tpuctl.perfmodel import chip
+from tpuctl.perfmodel.workload.bench_rows import (
+    KINDS,
+    MIB,
+    ORDERS,
+    BenchRow,
+    orders_of,
+    predict_row,
+)
+from tpuctl.perfmodel.workload.program import ProgramOperation, program_time
+from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
+from tpuctl.perfmodel.workload.term_calibration import calibrate, calibration_from
+
+V5E = slice_hardware("v5e", "2x4")
+
+
+def product(side, measured_s=1.0):
+    return BenchRow("matmul", measured_s, m=side, k=side, n=side)
+
+
+def test_a_row_is_predicted_as_the_chip_model_has_it():
+    copied = BenchRow("copy", 1.0, size_bytes=256 * MIB)
+    summed = BenchRow("collective", 1.0, exchange="all_reduce", size_bytes=16 * MIB)
+    assert predict_row(V5E, product(4096)).value_s == pytest.approx(
+        chip.matmul("v5e", 4096, 4096, 4096).value_s
+    )
+    assert predict_row(V5E, copied).value_s == pytest.approx(
+        chip.elementwise("v5e", 256 * MIB, 256 * MIB).value_s
+    )
+    assert predict_row(V5E, summed).value_s == pytest.approx(
+        chip.collective("all_reduce", "v5e", V5E.axes, 16 * MIB).value_s
+    )
+
+
+def test_a_train_step_on_one_device_sums_nothing():
+    step = BenchRow("train_step", 1.0, layers=4, hidden=1024, rows_per_device=1024)
+    assert "ici" in predict_row(V5E, step).terms
+    assert "ici" not in predict_row(slice_hardware("v5e", "1x1"), step).terms
+
+
+def test_only_some_kinds_are_ordered():
+    assert orders_of(KINDS) == dict(ORDERS)
+    assert orders_of(["copy"]) == {
+        "products": [],
+        "copies": [32 * MIB, 256 * MIB],
+        "collectives": [],
+        "train_steps": [],
+    }
+
+
+@pytest.mark.parametrize("measured_s", [0, -1, float("inf"), float("nan")])
+def test_what_is_not_a_time(measured_s):
+    with pytest.raises(ValueError, match="not a time"):
+        product(8, measured_s)
+
+
+def test_a_factor_is_measured_over_modelled_of_the_rows_that_the_term_rules():
+    slow = [product(side, 2 * predict_row(V5E, product(side)).value_s) for side in (4096, 8192)]
+    small = product(128, 1.0)  # launch rules it
+    copied = BenchRow("copy", 1.0, size_bytes=256 * MIB)
+    copied = BenchRow("copy", 1.1 * predict_row(V5E, copied).value_s, size_bytes=256 * MIB)
+    calibration = calibration_from(V5E, [*slow, small, copied], "mine.json")
+    assert calibration.factors == {"compute": pytest.approx(2), "memory": pytest.approx(1.1)}
+    assert calibration.rows == {"compute": 2, "memory": 1}
+
+
+def test_a_calibrated_estimate_has_other_terms_and_the_same_relative_interval():
+    step = program_time(V5E, [ProgramOperation("matmul", sides=(8192, 8192, 8192))])
+    rows = [product(8192, 2 * predict_row(V5E, product(8192)).value_s)]
+    mine = calibrate(step, calibration_from(V5E, rows, "mine.json"))
+    assert mine.terms["compute"] == pytest.approx(2 * step.terms["compute"])
+    assert mine.terms["launch"] == step.terms["launch"]
+    assert mine.value_s == pytest.approx(sum(mine.terms.values()))
+    assert mine.high_s / mine.value_s == pytest.approx(step.high_s / step.value_s)
+    assert mine.sources[-1] == "compute: x 2, 1 measured rows of mine.json"
+
+
+def test_rows_that_are_all_too_small():
+    with pytest.raises(ValueError, match="no measured row is large enough"):
+        calibration_from(V5E, [product(128)], "mine.json")
