@@ -17,6 +17,7 @@ from tpuctl.catalog.lookup import (
     zones,
     zones_of,
 )
+from tpuctl.catalog.public_models import PublicModel, public_model, public_models
 from tpuctl.catalog.records import (
     AcceleratorType,
     Chip,
@@ -29,6 +30,7 @@ __all__ = [
     "AcceleratorType",
     "Chip",
     "Price",
+    "PublicModel",
     "UnknownError",
     "accelerator_type",
     "accelerator_type_of_topology",
@@ -39,6 +41,8 @@ __all__ = [
     "generations",
     "nearest",
     "price",
+    "public_model",
+    "public_models",
     "runtime_versions",
     "tensorflow_runtime_version",
     "zones",

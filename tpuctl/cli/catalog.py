@@ -17,7 +17,7 @@ from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 
-app = Noun("Accelerator types, zones, runtime versions and prices.")
+app = Noun("Accelerator types, zones, runtime versions, prices and public models.")
 
 Generation = Annotated[
     str | None,
@@ -52,6 +52,18 @@ PRICE_KEYS = {
     "source": lambda row: row[3].source,
 }
 PRICES = Listing(PRICE_KEYS, least=("source", "as_of", "usd/chip/h"))
+MODELS = Listing(
+    entries("name", "family", "parameters", "active_parameters", "context_tokens", "source"),
+    table={
+        "name": "name",
+        "family": "family",
+        "parameters": lambda row: _billions(row[2]),
+        "active parameters": lambda row: _billions(row[3]),
+        "context": "context_tokens",
+        "source": "source",
+    },
+    least=("source", "context"),
+)
 
 
 @app.verb("types", ListVerb)
@@ -122,6 +134,32 @@ def prices(
     runtime.output.items(rows, PRICES)
 
 
+@app.verb("models", ListVerb)
+@declare_keys(lambda: MODELS.keys)
+def models(runtime: Runtime) -> None:
+    """List public models whose shape is known: what plans are made for.
+
+    Active parameters are those that one token goes through: of a mixture, the experts it is sent
+    to. The source says where the shape is published.
+    """
+    from tpuctl.catalog.public_models import public_models
+    from tpuctl.perfmodel.workload.known_models import transformer_of
+    from tpuctl.perfmodel.workload.transformer import count_parameters
+
+    rows = [
+        (
+            model.name,
+            model.family,
+            model.parameters,
+            count_parameters(transformer_of(model.shape)).active,
+            model.context_tokens,
+            model.source,
+        )
+        for model in public_models()
+    ]
+    runtime.output.items(rows, MODELS)
+
+
 @contextmanager
 def _explain_unknown_names() -> Iterator[None]:
     """Raise UsageError with the nearest names for a name that the catalog does not have."""
@@ -134,6 +172,11 @@ def _explain_unknown_names() -> Iterator[None]:
 def _read_object(runtime: Runtime, url: str) -> bytes:
     bucket, _, key = url.removeprefix("gs://").partition("/")
     return runtime.store(f"gs://{bucket}").get_range(key)
+
+
+def _billions(parameters: int) -> str:
+    """`8.03B`: three digits, in billions."""
+    return f"{parameters / 1e9:.3g}B" if parameters < 1e12 else f"{parameters / 1e12:.3g}T"
 
 
 def _priced(

@@ -19,6 +19,24 @@ def test_rows_and_columns_of_a_list_are_chosen(tpuctl):
     )
 
 
+def test_public_models_are_listed_with_what_a_token_goes_through(tpuctl):
+    listed = tpuctl("catalog", "models", "--filter", "family=mixtral")
+    assert listed.out == (
+        "NAME\tFAMILY\tPARAMETERS\tACTIVE PARAMETERS\tCONTEXT\tSOURCE\n"
+        "mixtral-8x22b\tmixtral\t141B\t39.2B\t65536\tmistralai/Mixtral-8x22B-v0.1, config.json\n"
+        "mixtral-8x7b\tmixtral\t46.7B\t12.9B\t32768\tmistralai/Mixtral-8x7B-v0.1, config.json\n"
+    )
+    keys = tpuctl("catalog", "models", "--limit", "1", "-o", "json").json
+    assert list(keys[0]) == [
+        "name",
+        "family",
+        "parameters",
+        "active_parameters",
+        "context_tokens",
+        "source",
+    ]
+
+
 def test_a_watched_list_is_shown_again_when_it_differs(cloud, tpuctl, at_home):
     assert tpuctl(*CREATE).code == 0
     rounds = []

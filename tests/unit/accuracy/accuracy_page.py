@@ -17,6 +17,7 @@ from unit.accuracy import (
 )
 from unit.accuracy.accuracy_scores import gather, of_kind, score
 from unit.accuracy.accuracy_tables import as_table, as_text
+from unit.accuracy.memory import memory_section
 from unit.accuracy.published_rows import Table
 
 PAGE = Path(__file__).parents[3] / "docs" / "accuracy.md"
@@ -81,6 +82,7 @@ def page() -> str:
         "## What bounds it\n\n" + _bounds(),
         "## Power\n\n" + accuracy_tables.power(),
         "## What was fitted\n\n" + accuracy_tables.constants(),
+        memory_section.section(),
         "## Intervals\n\n" + accuracy_tables.intervals(),
         "## Sources\n\n" + accuracy_tables.sources(),
         "## Every row\n\n" + "\n".join(map(accuracy_tables.every_row, published_rows.tables())),

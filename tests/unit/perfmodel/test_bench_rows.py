@@ -1,5 +1,6 @@
 """What is measured on a slice, what the model says of it, and the factors that follow."""
 
+import numpy as np
 import pytest
 
 from tpuctl.perfmodel import chip
@@ -11,9 +12,13 @@ from tpuctl.perfmodel.workload.bench_rows import (
     orders_of,
     predict_row,
 )
+from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.program import ProgramOperation, program_time
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.term_calibration import calibrate, calibration_from
+from tpuctl.perfmodel.workload.train_run import TrainRun
+from tpuctl.perfmodel.workload.train_step import train_step
 
 V5E = slice_hardware("v5e", "2x4")
 
@@ -71,14 +76,28 @@ def test_a_factor_is_measured_over_modelled_of_the_rows_that_the_term_rules():
 def test_a_calibrated_estimate_has_other_terms_and_the_same_relative_interval():
     step = program_time(V5E, [ProgramOperation("matmul", sides=(8192, 8192, 8192))])
     rows = [product(8192, 2 * predict_row(V5E, product(8192)).value_s)]
-    mine = calibrate(step, calibration_from(V5E, rows, "mine.json"))
+    mine = calibrate(V5E, step, calibration_from(V5E, rows, "mine.json"))
     assert mine.terms["compute"] == pytest.approx(2 * step.terms["compute"])
     assert mine.terms["launch"] == step.terms["launch"]
     assert mine.value_s == pytest.approx(sum(mine.terms.values()))
     assert mine.high_s / mine.value_s == pytest.approx(step.high_s / step.value_s)
-    assert mine.sources[-1] == "compute: x 2, 1 measured rows of mine.json"
+    assert mine.sources[-1] == "compute on v5e: x 2, 1 measured rows of mine.json"
 
 
 def test_rows_that_are_all_too_small():
     with pytest.raises(ValueError, match="no measured row is large enough"):
         calibration_from(V5E, [product(128)], "mine.json")
+
+
+def test_a_training_step_takes_the_factors_by_what_its_terms_are_and_other_generations_none():
+    run = TrainRun(np.array([8, 64]), 2048, Parallelism(fsdp=8), remat="full")
+    model = known_transformer("llama-3-8b")
+    rows = [product(8192, 3 * predict_row(V5E, product(8192)).value_s)]
+    calibration = calibration_from(V5E, rows, "mine.json")
+    step = train_step(V5E, model, run)
+    mine = calibrate(V5E, step, calibration)
+    assert mine.terms["attention"] == pytest.approx(3 * step.terms["attention"])
+    assert mine.terms["optimizer"] == pytest.approx(step.terms["optimizer"])
+    assert list(mine.bound) == ["matmul", "matmul"]
+    assert mine.value_s.shape == (2,)
+    assert calibrate(slice_hardware("v6e", "2x4"), step, calibration) is step

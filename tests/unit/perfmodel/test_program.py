@@ -37,7 +37,7 @@ def test_a_program_is_the_sum_of_its_operations_and_its_terms():
     assert step.value_s == pytest.approx(sum(program_time(V5E, [each]).value_s for each in program))
     assert step.low_s < step.value_s < step.high_s
     assert step.bound == max(step.terms, key=step.terms.get)
-    assert set(step.terms) == {"compute", "memory", "launch", "exposed", "ici"}
+    assert set(step.terms) == {"compute", "memory", "launch", "ici"}
     assert any(source.startswith("ici_efficiency") for source in step.sources)
 
 

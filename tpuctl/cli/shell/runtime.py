@@ -121,6 +121,18 @@ class Runtime:
 
         current_prices.use_prices(load)
 
+    @property
+    def known_prices(self) -> "PriceBook":
+        """The prices that the context in use pays; it is looked up and not started for them."""
+        from tpuctl.config import DEFAULT_CONTEXT
+        from tpuctl.operations.cost.price_tables import load_book
+
+        name = self.context_name.value
+        context = self.config.contexts.get(name)
+        if context is None and name != DEFAULT_CONTEXT:
+            _ = self.known_context_name  # an unknown one is an error
+        return load_book(self.home, context.price_factors if context else None)
+
     @cached_property
     def tpu(self) -> "TpuApi":
         """The Cloud TPU API."""

@@ -1,5 +1,7 @@
 """The accelerator type that somebody means, by its own name or by that of its generation."""
 
+from collections.abc import Callable
+
 from tpuctl import catalog
 from tpuctl.byte_size import names_text
 from tpuctl.catalog.records import Generation
@@ -15,6 +17,15 @@ def resolve_type(typed: str) -> str:
     Raises UsageError for a generation without a size, and for an unknown name, with the nearest
     ones; NotFoundError for a type that no zone has.
     """
+    return _resolved(typed, _require_zones)
+
+
+def resolve_name(typed: str) -> str:
+    """The same for a type that may be in no zone, such as one that only other APIs offer."""
+    return _resolved(typed, lambda _generation, _name: None)
+
+
+def _resolved(typed: str, check: Callable[[Generation, str], None]) -> str:
     name = typed.strip().lower()
     generations = {each.name: each for each in catalog.generations()}
     generations |= {  # people write v7x where its name is tpu7x
@@ -23,16 +34,16 @@ def resolve_type(typed: str) -> str:
     prefixes = {each.type_prefix.removesuffix("-"): each for each in generations.values()}
     stem, _, size = name.rpartition("-")
     if found := generations.get(name) or prefixes.get(name):
-        _require_zones(found, found.name)
+        check(found, found.name)
         raise _sizes_error(found)
     if found := generations.get(stem) or prefixes.get(stem):
-        _require_zones(found, typed)
+        check(found, typed)
         name = f"{found.type_prefix}{size}"
     try:
         kind = catalog.accelerator_type(name)
     except catalog.UnknownError as error:
         raise unknown_name_error(error) from error
-    _require_zones(catalog.generation(kind.generation), kind.name)
+    check(catalog.generation(kind.generation), kind.name)
     return kind.name
 
 

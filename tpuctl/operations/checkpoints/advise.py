@@ -16,8 +16,6 @@ from tpuctl.operations.slices import cost, spending
 _LEAST_S = 0.001
 """What is less is told as nothing: the records count milliseconds."""
 INTERRUPTED = frozenset({AttemptOutcome.PREEMPTED, AttemptOutcome.LOST})
-SLOWDOWN = 1.3
-"""The most that steps are slowed while a save goes on beside them (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,10 @@ class SaveMeasurements:
 
     @property
     def cost_s(self) -> float:
-        """The most that a save costs the program: the wait, and the steps slowed by SLOWDOWN."""
+        """The most that a save costs the program: the wait, and the steps that are slowed."""
         if self.blocked_s is None:
             return self.save_s
-        return self.blocked_s + (self.save_s - self.blocked_s) * (1 - 1 / SLOWDOWN)
+        return interval.cost_s(self.save_s, self.blocked_s)
 
     @property
     def step_s(self) -> float | None:

@@ -10,6 +10,14 @@ preemptions, which are taken to come at random: nothing is known of when.
 
 import math
 
+SLOWDOWN = 1.3
+"""The most that steps are slowed while a save goes on beside them (docs/benchmarks.md)."""
+
+
+def cost_s(save_s: float, blocked_s: float) -> float:
+    """The most that a save costs the program: the wait, and the steps slowed by SLOWDOWN."""
+    return blocked_s + (save_s - blocked_s) * (1 - 1 / SLOWDOWN)
+
 
 def young_s(cost_s: float, mean_s: float) -> float:
     """Young's interval between saves, of first order: sqrt(2 cost mean)."""

@@ -223,6 +223,12 @@ def _generations(_line: TypedLine, _typed: str) -> Iterable[KnownName]:
     return (KnownName(each.name, each.type_prefix) for each in catalog.generations())
 
 
+def _models(_line: TypedLine, _typed: str) -> Iterable[KnownName]:
+    from tpuctl import catalog
+
+    return (KnownName(each.name, each.family) for each in catalog.public_models())
+
+
 def _gcloud_types(_line: TypedLine, _typed: str) -> Iterable[KnownName]:
     from tpuctl import catalog
 
@@ -296,6 +302,7 @@ SOURCES: Mapping[str, Source] = {
     "zone": _zones,
     "runtime version": _runtime_versions,
     "generation": _generations,
+    "model": _models,
     "gcloud type": _gcloud_types,
     "topology": _topologies,
     "context": _contexts,

@@ -17,6 +17,7 @@ from tpuctl import __version__, catalog
 from tpuctl.errors import LocalIOError, UsageError, unreadable_error
 from tpuctl.perfmodel.workload.bench_rows import BenchRow
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
+from tpuctl.perfmodel.workload.term_calibration import TermCalibration, calibration_from
 
 SCHEMA = 1
 TPU = "tpu"
@@ -84,6 +85,21 @@ def read_measurements(path: Path) -> MeasuredSlice:
         raise unreadable_error(path, error, hint=_HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError, catalog.UnknownError) as error:
         raise UsageError(f"{path} is not a file of measurements: {error}", hint=_HINT) from error
+
+
+def slice_calibration(path: Path) -> TermCalibration:
+    """The factors that the measurements of a file give. Raises UsageError where they give none."""
+    measured = read_measurements(path)
+    report = measured.report
+    if not report.is_tpu:
+        raise UsageError(
+            f"{path} was measured on {report.device_kind} ({report.platform}), not on a TPU",
+            hint=_HINT,
+        )
+    try:
+        return calibration_from(measured.hardware, measured.rows, path.name)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", hint=_HINT) from error
 
 
 def _measured(document: Mapping[str, Any]) -> MeasuredSlice:

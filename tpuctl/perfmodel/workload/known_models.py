@@ -8,6 +8,7 @@ from tpuctl.perfmodel.workload.transformer import (
     Attention,
     Experts,
     LatentAttention,
+    LinearAttention,
     Transformer,
 )
 
@@ -23,8 +24,10 @@ def transformer_of(shape: Mapping[str, Any]) -> Transformer:
     if experts := fields.pop("experts", None):
         fields["experts"] = Experts(**experts)
     if attention := dict(fields.pop("attention", {})):
-        latent = attention.pop("latent", None)
+        latent, linear = attention.pop("latent", None), attention.pop("linear", None)
         fields["attention"] = Attention(
-            latent=LatentAttention(**latent) if latent else None, **attention
+            latent=LatentAttention(**latent) if latent else None,
+            linear=LinearAttention(**linear) if linear else None,
+            **attention,
         )
     return Transformer(**fields)

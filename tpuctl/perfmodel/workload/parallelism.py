@@ -29,7 +29,8 @@ class Parallelism:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if np.any(np.less(getattr(self, field.name), 1)):
+            ways = getattr(self, field.name)
+            if ways < 1 if isinstance(ways, int) else np.any(np.less(ways, 1)):
                 raise ValueError(f"{field.name} must be at least 1")
 
     @property

@@ -25,7 +25,7 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
 KINDS = ("matmul", "convolution", "elementwise", "reduce", "gather", "other", "collective")
-TERMS = ("compute", "memory", "vector", "launch", "exposed", "conversion", "ici")
+TERMS = ("compute", "memory", "vector", "launch", "conversion", "ici")
 _CONSTANTS = ("launch_s", "compute_efficiency", "memory_efficiency")
 _COLLECTIVE_CONSTANTS = ("collective_launch_s", "ici_efficiency")
 
@@ -181,8 +181,7 @@ def _products(hardware: SliceHardware, alike: Sequence[ProgramOperation]) -> Ope
         terms={
             "launch": launch,
             "compute": np.where(is_compute, parts["compute"], 0.0),
-            "memory": np.where(is_compute, 0.0, moving),
-            "exposed": parts["exposed"],
+            "memory": np.where(is_compute, 0.0, moving) + parts["exposed"],
             "conversion": parts["conversion"],
         },
         hidden={

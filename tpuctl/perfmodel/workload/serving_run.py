@@ -11,7 +11,15 @@ class ServingRun:
     """Requests that one engine of `parallelism.devices` devices has in flight; arrays broadcast.
 
     `prompt_tokens` go in and `output_tokens` come out of a request; a token is generated for
-    `requests` at once. `weight_bytes` and `cache_bytes` are of one number: 1 is int8 or fp8.
+    `requests` at once. `weight_bytes` and `cache_bytes` are of one number: 1 is int8 or fp8;
+    `expert_bytes` are those of routed experts, None where they have the other weights' bytes.
+    Attention is cut by `parallelism.data` and `expert` over the requests and by `tensor` over the
+    heads; experts are cut by `expert` and `tensor`.
+
+    `prefills_per_step` says how many prompts are read beside one step of decoding: None is the
+    closed loop, where every request that ends is followed by another one; 0 is decoding alone.
+    `cached_prompt_tokens` of each prompt are in the cache before it arrives. `engine` is the
+    serving program (`vllm`, `sglang-jax`, `jetstream`); an unknown one has the mean of those.
     """
 
     requests: Any
@@ -20,3 +28,17 @@ class ServingRun:
     parallelism: Parallelism = Parallelism()
     weight_bytes: float = 2
     cache_bytes: float = 2
+    expert_bytes: float | None = None
+    prefills_per_step: Any = None
+    cached_prompt_tokens: Any = 0
+    engine: str = ""
+
+    @property
+    def mean_length(self) -> Any:
+        """Tokens that a request has in the cache, on the mean over its generation."""
+        return self.prompt_tokens + self.output_tokens / 2
+
+    @property
+    def bytes_of_expert_weight(self) -> float:
+        """Bytes of one number of a routed expert."""
+        return self.weight_bytes if self.expert_bytes is None else self.expert_bytes

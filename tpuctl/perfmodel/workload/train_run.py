@@ -29,7 +29,11 @@ class TrainRun:
     weight_bytes: int = 4
     gradient_bytes: int = 4
     moment_bytes: int = 8
-    accumulation_steps: int = 1
+    accumulation_steps: Any = 1
+    logit_chunks: int = 1
+    """Parts that the loss is computed in, so that only one part of the logits is held."""
+    capacity_factor: float | None = None
+    """Places of an expert over the tokens that it gets when all get alike; None drops no token."""
 
     @property
     def tokens(self) -> Any:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
+
+import numpy as np
 
 from tpuctl.perfmodel.chip.numeric import Figure
 
@@ -27,6 +30,17 @@ class WorkloadEstimate:
     sources: tuple[str, ...]
 
 
+class MemoryFit(StrEnum):
+    """Whether a program fits into the memory of a device, as far as the model can tell."""
+
+    FITS = "fits"
+    """The high end of what it holds fits."""
+    TIGHT = "tight"
+    """It may fit."""
+    DOES_NOT_FIT = "does not fit"
+    """Not even the low end fits."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
     """Modelled bytes of HBM that one device holds at its peak, by kind."""
@@ -37,7 +51,18 @@ class MemoryEstimate:
     low_bytes: Figure
     high_bytes: Figure
     kinds: Mapping[str, Figure]
-    """weights, gradients, optimizer, activations, kv_cache, buffers: bytes of each."""
+    """Bytes of each kind that is there; together they are the value. `weights`, `gradients`,
+    `optimizer`, `activations`, `kv_cache`; of what passes, the buffers of one layer or the logits,
+    and the weights that are gathered for them; `reserve` is the runtime's."""
     usable_bytes: float
     """What a program gets of the device's HBM."""
     sources: tuple[str, ...]
+
+    @property
+    def fit(self) -> MemoryFit | Figure:
+        """Whether it fits; an array of MemoryFit where the bytes are an array."""
+        fits, may_fit = self.high_bytes <= self.usable_bytes, self.low_bytes <= self.usable_bytes
+        fit = np.where(
+            fits, MemoryFit.FITS, np.where(may_fit, MemoryFit.TIGHT, MemoryFit.DOES_NOT_FIT)
+        )
+        return fit if fit.ndim else MemoryFit(str(fit))

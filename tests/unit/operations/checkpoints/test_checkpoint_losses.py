@@ -5,11 +5,11 @@ import pytest
 from tpuctl.errors import PreconditionError
 from tpuctl.models.job import Attempt, AttemptOutcome, AttemptState, JobRecord, JobSpec, Resources
 from tpuctl.operations.checkpoints.advise import (
-    SLOWDOWN,
     advise_interval,
     measure_losses,
     measure_saves,
 )
+from tpuctl.operations.checkpoints.interval import SLOWDOWN
 from unit.operations.checkpoints.checkpoint_views import T, view
 
 HOUR_S = 3600.0

@@ -6,7 +6,7 @@ Sections = Mapping[str, str]
 
 ROOT: Sections = {
     "Start here": "quickstart context catalog help",
-    "Slices": "capacity node queued-resource",
+    "Slices": "plan capacity node queued-resource",
     "Programs and data": "run predict serve job service data checkpoint supervisor",
     "See": "top dashboard explain doctor bench history cost sweep",
     "Offline": "rehearse local record",
@@ -30,7 +30,7 @@ NOUNS: Mapping[str, Sections] = {
         "Get": "list describe verify advise",
         "Change": "push pull copy pin prune seal",
     },
-    "catalog": {"Get": "types zones runtimes prices"},
+    "catalog": {"Get": "types zones runtimes prices models"},
     "context": {"Get": "list show check", "Change": "create use edit budget rename delete"},
     "local": {
         "Get": "status env",
@@ -38,6 +38,7 @@ NOUNS: Mapping[str, Sections] = {
         "Work on it": "shell preempt fault record-faults bench",
     },
     "bench": {"Measure": "node serve"},
+    "plan": {"Plan": "train serve program"},
     "supervisor": {"Get": "status", "Change": "run stop"},
 }
 

@@ -215,4 +215,4 @@ def test_what_a_chip_holds_cannot_be_copied_behind_its_back(clone):
 
 def test_tensorcores_of_a_chip_are_taken_together():
     assert Chip("v4").vmem.capacity_bytes == 2 * 16 << 20
-    assert Chip("v4").hbm.capacity_bytes == 32 * GIB
+    assert Chip("v4").hbm.capacity_bytes == 30.75 * GIB

@@ -1,0 +1,154 @@
+"""The modelled time of a training step: what it adds up from, and how it answers changes."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
+from tpuctl.perfmodel.workload.step_work import StepWork, step_work
+from tpuctl.perfmodel.workload.train_run import PRECISIONS, REMATS, TrainRun
+from tpuctl.perfmodel.workload.train_step import train_step
+
+SLICES = st.sampled_from(
+    [("v5e", "16x16"), ("v6e", "8x16"), ("v5p", "4x4x8"), ("tpu7x", "4x4x4"), ("v3", "16x16")]
+)
+MODELS = st.sampled_from(["llama-3-8b", "llama-3-70b", "mixtral-8x7b", "deepseek-v3"])
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> Parallelism:
+    """Any product of powers of two up to 256 devices."""
+    names = [field.name for field in fields(Parallelism)]
+    ways = draw(st.lists(st.sampled_from(names), max_size=8))
+    return Parallelism(**{name: 2 ** ways.count(name) for name in names})
+
+
+RUNS = st.builds(
+    TrainRun,
+    sequences=st.sampled_from([256, 512, 4096]),
+    sequence_tokens=st.sampled_from([1024, 2048, 8192, 131072]),
+    parallelism=cuts(),
+    remat=st.sampled_from(REMATS),
+    precision=st.sampled_from(PRECISIONS),
+    accumulation_steps=st.sampled_from([1, 4]),
+)
+
+
+@given(SLICES, MODELS, RUNS)
+def test_terms_add_up_to_the_value_and_the_interval_contains_it(where, name, run):
+    step = train_step(slice_hardware(*where), known_transformer(name), run)
+    assert sum(step.terms.values()) == pytest.approx(step.value_s)
+    assert 0 < step.low_s < step.value_s < step.high_s
+    assert min(step.terms.values()) >= 0 <= min(step.hidden.values())
+    assert step.terms[step.bound] == max(step.terms.values())
+
+
+@given(SLICES, MODELS, st.lists(RUNS, min_size=2, max_size=5))
+def test_plans_asked_at_once_have_the_times_of_plans_asked_alone(where, name, runs):
+    hardware, model = slice_hardware(*where), known_transformer(name)
+    runs = [
+        replace(run, remat=runs[0].remat, precision=runs[0].precision, accumulation_steps=1)
+        for run in runs
+    ]
+    ways = {
+        field.name: np.array([getattr(run.parallelism, field.name) for run in runs])
+        for field in fields(Parallelism)
+    }
+    together = replace(
+        runs[0],
+        sequences=np.array([run.sequences for run in runs]),
+        sequence_tokens=np.array([run.sequence_tokens for run in runs]),
+        parallelism=Parallelism(**ways),
+    )
+    at_once = train_step(hardware, model, together)
+    alone = [train_step(hardware, model, run) for run in runs]
+    assert at_once.value_s == pytest.approx([step.value_s for step in alone])
+    assert list(at_once.bound) == [step.bound for step in alone]
+
+
+@given(SLICES, MODELS, RUNS, st.sampled_from(["data", "fsdp", "tensor"]))
+def test_more_devices_never_compute_longer_on_the_same_batch(where, name, run, kind):
+    hardware, model = slice_hardware(*where), known_transformer(name)
+    more = replace(
+        run,
+        parallelism=replace(run.parallelism, **{kind: 2 * getattr(run.parallelism, kind)}),
+    )
+    small, large = (step_work(hardware, model, one) for one in (run, more))
+    for part in ("matmul", "experts", "vocab", "attention", "elementwise"):
+        assert getattr(large, part) <= getattr(small, part) * (1 + 1e-9), part
+
+
+def work_of(name: str, run: TrainRun, where: tuple[str, str] = ("v5e", "16x16")) -> StepWork:
+    return step_work(slice_hardware(*where), known_transformer(name), run)
+
+
+def test_a_step_multiplies_six_operations_a_parameter_and_two_for_each_that_is_redone():
+    run = TrainRun(1024, 4096, Parallelism(fsdp=256), remat="none")
+    once, redone = work_of("llama-3-8b", run), work_of("llama-3-8b", replace(run, remat="full"))
+    layers = 32 * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
+    assert once.matmul * 197e12 * 256 == pytest.approx(6 * layers * 1024 * 4096)
+    last = 32 * 14336 * 4096  # what the MLP's last matrix gives is needed by nobody
+    assert redone.matmul == pytest.approx(once.matmul)
+    assert once.matmul_again == 0
+    assert redone.matmul_again / once.matmul == pytest.approx((layers - last) / layers / 3)
+    assert redone.vocab == once.vocab
+
+
+def test_a_token_goes_through_its_experts_only():
+    work = work_of("mixtral-8x7b", TrainRun(1024, 4096, Parallelism(fsdp=256), remat="none"))
+    expert = 3 * 4096 * 14336
+    assert work.experts * 197e12 * 256 == pytest.approx(6 * 32 * 2 * expert * 1024 * 4096)
+
+
+def test_weights_are_gathered_twice_and_gradients_scattered_once():
+    work = work_of("llama-3-8b", TrainRun(1024, 4096, Parallelism(fsdp=256)))
+    received = 3 * 2 * 8.03e9 * 255 / 256
+    assert work.fsdp == pytest.approx(received / (4 * 45e9), rel=1e-3)  # two rings of two links
+
+
+def test_tensor_parallelism_off_the_ring_has_one_link():
+    run = TrainRun(1024, 4096, Parallelism(fsdp=16, tensor=16))
+    on_ring = work_of("llama-3-70b", run)
+    off_ring = work_of("llama-3-70b", replace(run, parallelism=Parallelism(fsdp=32, tensor=8)))
+    rows = 12 * 80 * 2 * 8192 * 1024 * 4096
+    assert on_ring.tensor == pytest.approx(rows / 16 * 15 / 16 / (2 * 45e9))
+    assert off_ring.tensor == pytest.approx(rows / 32 * 7 / 8 / 45e9)
+
+
+def test_stages_of_a_pipeline_wait_for_each_other():
+    run = TrainRun(1024, 4096, Parallelism(fsdp=32, pipeline=8), accumulation_steps=32)
+    assert work_of("llama-3-70b", run).bubble == pytest.approx(7 / 32)
+
+
+def test_heads_that_do_not_fill_the_mxu_are_padded():
+    run = TrainRun(512, 4096, Parallelism(fsdp=128))
+    assert work_of("llama-3-8b", run, ("v6e", "8x16")).attention_padding == 2  # 128 of 256
+    assert work_of("llama-3-8b", run, ("v5e", "8x16")).attention_padding == 1
+
+
+def test_narrow_matrices_are_padded_to_the_mxu():
+    run = TrainRun(512, 4096, Parallelism(fsdp=2, tensor=64), remat="none")
+    whole = work_of("llama-3-8b", replace(run, parallelism=Parallelism(fsdp=128)))
+    cut = work_of("llama-3-8b", run)  # 14336 / 64 = 224 of 256, 4096 / 64 = 64 of 128
+    assert cut.matmul > 1.2 * whole.matmul
+
+
+def test_experts_with_a_capacity_are_masked_and_those_without_sorted():
+    run = TrainRun(1024, 4096, Parallelism(fsdp=256))
+    dropless = work_of("mixtral-8x7b", run)
+    dropping = work_of("mixtral-8x7b", replace(run, capacity_factor=1.25))
+    assert (dropless.masking, dropping.dispatch) == (0, 0)
+    assert dropping.experts == pytest.approx(1.25 * dropless.experts)
+    assert dropping.masking > 0
+    assert dropless.dispatch > 0
+
+
+def test_between_slices_gradients_cross_the_network():
+    run = TrainRun(4096, 2048, Parallelism(fsdp=256, dcn_data=4))
+    shard = 2 * 8.03e9 / 256
+    assert work_of("llama-3-8b", run).dcn == pytest.approx(2 * shard * 3 / 4 / 3.125e9, rel=1e-3)

@@ -1,0 +1,1 @@
+"""`tpuctl plan`: which slice, how long, how much, and whether it fits."""

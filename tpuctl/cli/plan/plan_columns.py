@@ -1,0 +1,188 @@
+"""How a planned slice is shown: keys for programs, columns for people."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tpuctl.cli.shell.tables.listing import Listing
+from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
+from tpuctl.models.planning.amount import amount_text
+from tpuctl.operations.planning.mesh_choices import AXES, mesh_text
+from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
+
+Getter = Callable[[PlannedSlice], Any]
+
+
+def _of(part: str, name: str, digits: int | None = None) -> Getter:
+    """A value of the step, the cost or the spot run of a row; None where it has none."""
+
+    def get(row: PlannedSlice) -> Any:
+        found: Any = row
+        for each in part.split("."):
+            found = getattr(found, each, None)
+        value = getattr(found, name, None)
+        return rounded(value, digits) if digits else value
+
+    return get
+
+
+def _usd(part: str, name: str) -> Getter:
+    get = _of(part, name)
+    return lambda row: usd_of(rounded(get(row), 8))
+
+
+def rounded(value: float | None, digits: int) -> float | None:
+    """The number with so many digits; None for one that is not known or has no end."""
+    if value is None or value in (float("inf"), float("-inf")):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def _bytes(part: str, name: str) -> Getter:
+    get = _of(part, name)
+    return lambda row: _size(get(row))
+
+
+def _size(size_bytes: float | None) -> Size | None:
+    return size_of(None if size_bytes is None else round(size_bytes))
+
+
+def _marks(row: PlannedSlice) -> list[str]:
+    return [mark.value for mark in row.marks]
+
+
+def _price(tier: str) -> Getter:
+    return _of(f"where.{tier}", "usd_per_hour")
+
+
+KEYS: Columns[PlannedSlice] = {
+    **attributes(
+        accelerator_type="where.kind.name",
+        generation="where.kind.generation",
+        topology="where.kind.topology",
+        slices="where.slices",
+        chips="where.chips",
+        devices="devices",
+        zone="where.zone",
+    ),
+    "fits": lambda row: row.fit.value,
+    "why": lambda row: row.why or None,
+    "is_within_limits": lambda row: row.is_within_limits,
+    "marks": _marks,
+    "mesh": lambda row: _mesh(row),
+    "remat": _of("step", "remat"),
+    "accumulation_steps": _of("step", "accumulation_steps"),
+    "batch": lambda row: row.batch_sequences,
+    "least_compute_bound_batch": lambda row: row.least_compute_bound_batch,
+    "largest_batch": lambda row: row.largest_batch,
+    "step_s": _of("step", "step_s", 6),
+    "step_low_s": _of("step", "step_low_s", 6),
+    "step_high_s": _of("step", "step_high_s", 6),
+    "bound": _of("step", "bound"),
+    "mfu": lambda row: rounded(row.mfu, 4),
+    "tokens_per_s": lambda row: rounded(row.tokens_per_s, 6),
+    "days": _of("cost", "days", 6),
+    "days_low": _of("cost", "days_low", 6),
+    "days_high": _of("cost", "days_high", 6),
+    "usd_on_demand": _usd("cost", "usd"),
+    "usd_reserved": _usd("cost", "usd_reserved"),
+    "usd_spot": _usd("cost.spot", "usd"),
+    "spot_days": _of("cost.spot", "days", 6),
+    "spot_preemptions": _of("cost.spot", "preemptions", 4),
+    "spot_lost_share": _of("cost.spot", "lost_share", 4),
+    "spot_save_every_s": _of("cost.spot", "save_every_s", 4),
+    "usd_per_hour": lambda row: usd_of(_price("on_demand")(row)),
+    "spot_usd_per_hour": lambda row: usd_of(_price("spot")(row)),
+    "memory_bytes": _bytes("step", "memory_bytes"),
+    "memory_high_bytes": _bytes("step", "memory_high_bytes"),
+    "needed_bytes": lambda row: _size(row.needed_bytes),
+    "usable_bytes": lambda row: _size(row.usable_bytes),
+    "terms_s": lambda row: _terms(row, "terms"),
+    "hidden_s": lambda row: _terms(row, "hidden"),
+    "memory_by_kind_bytes": lambda row: (
+        {name: round(kind) for name, kind in row.step.memory_kinds.items()} if row.step else None
+    ),
+}
+"""Keys and order are public."""
+
+
+def _mesh(row: PlannedSlice) -> dict[str, int] | None:
+    """The axes of more than one way."""
+    if row.step is None:
+        return None
+    return {name: row.step.mesh[name] for name in AXES if row.step.mesh.get(name, 1) > 1}
+
+
+def _terms(row: PlannedSlice, name: str) -> dict[str, float | None] | None:
+    if row.step is None:
+        return None
+    return {term: rounded(seconds, 4) for term, seconds in getattr(row.step, name).items()}
+
+
+def name_text(row: PlannedSlice) -> str:
+    """`v5litepod-256`, or `4 x v5litepod-256`."""
+    where = row.where
+    return where.kind.name if where.slices == 1 else f"{where.slices} x {where.kind.name}"
+
+
+def seconds_text(seconds: float) -> str:
+    """`0.41 ms`, `12.3 s`, with three digits."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{_three(seconds * factor)} {unit}"
+    return f"{_three(seconds * 1e6)} us"
+
+
+def days_text(days: float | None) -> str | None:
+    """Days with three digits; hours and minutes below a day."""
+    if days is None or days == float("inf"):
+        return None
+    for factor, unit in ((1.0, ""), (24.0, " h"), (1440.0, " min")):
+        if days * factor >= 1:
+            return f"{_three(days * factor)}{unit}"
+    return f"{_three(days * 86400)} s"
+
+
+def _three(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (three digits)
+
+
+def usd_text(usd: float | None) -> str | None:
+    """USD without cents from 1,000 on."""
+    if usd is None or usd == float("inf"):
+        return None
+    return f"{usd:,.0f}" if usd >= 1000 else f"{usd:.2f}"  # noqa: PLR2004 (cents are noise)
+
+
+def _in_table(part: str, name: str, text: Callable[[Any], str | None]) -> Getter:
+    get = _of(part, name)
+    return lambda row: None if get(row) is None else text(get(row))
+
+
+def _note(row: PlannedSlice) -> str:
+    """The marks, and what is not as it should be."""
+    tight = ["tight"] if row.fit is Fit.TIGHT else []
+    return ", ".join([*_marks(row), *tight, *([row.why] if row.why else [])])
+
+
+LISTING: Listing[PlannedSlice] = Listing(
+    KEYS,
+    {
+        "type": name_text,
+        "chips": "chips",
+        "mesh": lambda row: mesh_text(row.step.mesh) if row.step else None,
+        "remat": "remat",
+        "step": _in_table("step", "step_s", seconds_text),
+        "mfu %": lambda row: None if row.mfu is None else float(f"{100 * row.mfu:.3g}"),
+        "tokens/s": lambda row: row.tokens_per_s and amount_text(row.tokens_per_s),
+        "days": _in_table("cost", "days", days_text),
+        "low to high": lambda row: (
+            f"{days_text(row.cost.days_low)} - {days_text(row.cost.days_high)}"
+            if row.cost
+            else None
+        ),
+        "usd": _in_table("cost", "usd", usd_text),
+        "usd spot": _in_table("cost.spot", "usd", usd_text),
+        "note": _note,
+    },
+    least=("tokens/s", "remat", "chips", "low to high", "step", "mfu %"),
+)

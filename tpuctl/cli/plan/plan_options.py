@@ -1,0 +1,91 @@
+"""The options that both verbs of `plan` take, and their values under the paths of a plan file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli.shell.options import completed_by
+
+if TYPE_CHECKING:
+    from tpuctl.cli.shell.runtime import Runtime
+    from tpuctl.operations.planning.best_step import StepModels
+    from tpuctl.operations.planning.given_values import GivenValue
+
+File = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="A plan file; options are stronger.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A public model, such as llama-3-8b.",
+        autocompletion=completed_by("model"),
+    ),
+]
+Types = Annotated[
+    str | None,
+    typer.Option(
+        "--accelerator-type",
+        "-t",
+        metavar="TYPE,TYPE",
+        help="Only these types; default: every size of a power of two with a price.",
+        autocompletion=completed_by("type"),
+    ),
+]
+Generations = Annotated[
+    str | None,
+    typer.Option(
+        "--generation",
+        metavar="NAME,NAME",
+        help="Only these generations, such as v5e.",
+        autocompletion=completed_by("generation"),
+    ),
+]
+NumSlices = Annotated[
+    str | None, typer.Option(metavar="N", help="So many slices of each type; default: 1.")
+]
+Spot = Annotated[bool, typer.Option("--spot", help="Choose by what spot capacity takes and costs.")]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Show the terms of one row: of the knee, or of -t TYPE.")
+]
+Calibrate = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Scale the terms by these measurements: `tpuctl bench NODE --output FILE`.",
+    ),
+]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw it too, a .png or a .svg; it needs matplotlib."
+    ),
+]
+
+
+def given_values(
+    runtime: "Runtime", file: Path | None, typed: dict[str, tuple[str, str | None]]
+) -> "dict[str, GivenValue]":
+    """What the file says, and over it what was typed: path -> option and its text."""
+    from tpuctl.operations.planning.given_values import GivenValue, read_file
+
+    values = dict(read_file(file)) if file else {}
+    zone = {"slices.zone": ("--zone", runtime.shared.zone)}
+    for path, (option, text) in {**typed, **zone}.items():
+        if text is None:
+            continue
+        for key in [key for key in values if key == path or key.startswith(f"{path}.")]:
+            del values[key]
+        values[path] = GivenValue(text, option)
+    return values
+
+
+def calibrated_models(file: Path | None) -> "StepModels | None":
+    """What says how long a step takes, calibrated by a file of measurements where one is given."""
+    if file is None:
+        return None
+    from tpuctl.operations.planning.best_step import StepModels, calibrated_step
+    from tpuctl.operations.workers.bench_file import slice_calibration
+
+    return StepModels(step=calibrated_step(slice_calibration(file)))

@@ -1,0 +1,347 @@
+"""`tpuctl plan train`, or `tpuctl plan`: which slice a training run needs."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.byte_size import count_text
+from tpuctl.cli.plan import step_view
+from tpuctl.cli.plan.plan_columns import (
+    KEYS,
+    LISTING,
+    days_text,
+    name_text,
+    rounded,
+    seconds_text,
+    usd_text,
+)
+from tpuctl.cli.plan.plan_options import (
+    Calibrate,
+    Explain,
+    File,
+    Generations,
+    Model,
+    NumSlices,
+    PlotFile,
+    Spot,
+    Types,
+    calibrated_models,
+    given_values,
+)
+from tpuctl.cli.shell.options import Format, completed_by
+from tpuctl.cli.shell.runtime import Runtime
+from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
+from tpuctl.cli.shell.tables.values import plain, values_of
+from tpuctl.models.planning.amount import amount_text
+from tpuctl.operations.planning.planned_slice import PlannedSlice
+from tpuctl.operations.planning.row_marks import days_of, usd_of_run
+from tpuctl.operations.planning.training_advice import PlanAdvice, training_advice
+
+if TYPE_CHECKING:
+    from tpuctl.operations.planning.training_plan import MeasuredStep, TrainingPlan
+
+
+@declare_keys(lambda: KEYS)
+def train(
+    runtime: Runtime,
+    file: File = None,
+    model: Model = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="AMOUNT", help="Tokens of the whole run, such as 1T.")
+    ] = None,
+    seq: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Tokens of a sequence, such as 8192.")
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(metavar="SEQUENCES", help="Sequences of a step; default: a published rule."),
+    ] = None,
+    batch_tokens: Annotated[
+        str | None, typer.Option(metavar="AMOUNT", help="Instead of --batch, such as 4M.")
+    ] = None,
+    accelerator_type: Types = None,
+    generation: Generations = None,
+    num_slices: NumSlices = None,
+    spot: Spot = False,
+    preempted_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Mean time between preemptions of a spot slice; default: 24h."
+        ),
+    ] = None,
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=N,AXIS=N",
+            help="This sharding, such as fsdp=-1,tensor=4; -1 takes what is left. "
+            "Default: the fastest that fits.",
+        ),
+    ] = None,
+    remat: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="none, minimal or full: what the backward pass computes again. "
+            "Default: the fastest that fits.",
+        ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="bf16, int8 or fp8: what the MXU multiplies."),
+    ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="adam, adam-bf16, adafactor, momentum or sgd."),
+    ] = None,
+    target_days: Annotated[
+        str | None, typer.Option(metavar="DAYS", help="Only slices that take no longer.")
+    ] = None,
+    max_usd: Annotated[
+        str | None, typer.Option(metavar="USD", help="Only slices on which the run costs no more.")
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Multiply by what this job's steps took over what the model says of them.",
+            autocompletion=completed_by("job"),
+        ),
+    ] = None,
+    calibrate: Calibrate = None,
+    explain: Explain = False,
+    plot: PlotFile = None,
+) -> None:
+    """Plan a training run: which slice, how long, how much, and whether it fits.
+
+    Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
+
+    Each row is the fastest sharding that fits a type of slice. USD is on demand, USD SPOT with the
+    expected preemptions at the best save interval. The knee is the least product of days and USD:
+    beyond it, twice the chips cost more than they save. Without --zone the cheapest zone of each
+    type counts.
+    """
+    from tpuctl.operations.planning.plan_specs import train_spec
+    from tpuctl.operations.planning.training_plan import plan_training
+
+    if plot is not None:
+        _check_plot(plot)
+    spec = train_spec(
+        given_values(
+            runtime,
+            file,
+            {
+                "model": ("--model", model),
+                "run.tokens": ("--tokens", tokens),
+                "run.seq": ("--seq", seq),
+                "run.batch": ("--batch", batch),
+                "run.batch_tokens": ("--batch-tokens", batch_tokens),
+                "run.mesh": ("--mesh", mesh),
+                "run.remat": ("--remat", remat),
+                "run.precision": ("--precision", precision),
+                "run.optimizer": ("--optimizer", optimizer),
+                "slices.types": ("--accelerator-type", accelerator_type),
+                "slices.generations": ("--generation", generation),
+                "slices.num_slices": ("--num-slices", num_slices),
+                "slices.preempted_every": ("--preempted-every", preempted_every),
+                "slices.spot": ("--spot", "true" if spot else None),
+                "limits.days": ("--target-days", target_days),
+                "limits.usd": ("--max-usd", max_usd),
+            },
+        )
+    )
+    models = calibrated_models(calibrate)
+    calibration = None
+    if job is not None:
+        from tpuctl.operations.planning.measured_steps import measured_step
+
+        calibration = measured_step(runtime, job, spec, models)
+    plan = plan_training(
+        spec,
+        runtime.known_prices,
+        runtime.now(),
+        calibration=calibration,
+        models=models,
+        are_all_bounded=runtime.output.format != Format.TABLE,
+    )
+    show_plan(runtime, plan, is_explained=explain)
+    if plot is not None:
+        _draw(runtime, plot, plan)
+
+
+def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> None:
+    """Print the plan: a document, the terms of one row, or the table with advice below it."""
+    output, advice = runtime.output, training_advice(plan)
+    if output.is_document:
+        rows = [plan.chosen] if is_explained else plan.rows
+        chosen = choose_rows(rows, LISTING, output.list_flags)
+        output.document(document(plan, list(chosen), advice))
+        return
+    if is_explained:
+        step_view.show_step(output, plan)
+    else:
+        output.items(_shown(plan), LISTING, title=_title(plan))
+    output.out.flush()  # the notes below belong below
+    if not is_explained:
+        for line in _summary(plan):
+            output.note(line)
+    for line in _foundations(plan):
+        output.note(line)
+    for each in advice:
+        output.note(f"advice: {each.text} [{each.source}]")
+
+
+def document(
+    plan: "TrainingPlan", rows: list[PlannedSlice], advice: list[PlanAdvice]
+) -> dict[str, Any]:
+    """The plan as `-o json` shows it. Keys are public."""
+    from tpuctl.perfmodel.workload.transformer import count_parameters
+
+    spec, count = plan.spec, count_parameters(plan.model)
+    chosen = plan.chosen
+    return {
+        "label": "modelled",
+        "model": spec.model.name,
+        "parameters": count.total,
+        "active_parameters": count.active,
+        "tokens": spec.tokens,
+        "seq": spec.sequence_tokens,
+        "precision": spec.precision,
+        "optimizer": spec.optimizer,
+        "provisioning": "spot" if spec.slices.is_spot else "on-demand",
+        "limits": asdict(spec.limits),
+        "rows": [plain(values_of(row, KEYS)) for row in rows],
+        "advice": [
+            {"kind": each.kind.value, "text": each.text, "source": each.source} for each in advice
+        ],
+        "advice_for": name_text(chosen),
+        "assumptions": asdict(plan.assumed),
+        "calibration": _calibration(plan.calibration),
+        "sources": list(chosen.step.sources) if chosen.step else [],
+    }
+
+
+def _calibration(measured: "MeasuredStep | None") -> dict[str, Any] | None:
+    if measured is None:
+        return None
+    return {
+        "job": measured.job_id,
+        "accelerator_type": measured.accelerator_type,
+        "slices": measured.slices,
+        "steps": measured.steps,
+        "measured_s": rounded(measured.measured_s, 6),
+        "modelled_s": rounded(measured.modelled_s, 6),
+        "ratio": rounded(measured.ratio, 4),
+    }
+
+
+def _shown(plan: "TrainingPlan") -> list[PlannedSlice]:
+    """The rows of the table: those that fit and keep the limits, and all that were named."""
+    if plan.spec.slices.types:
+        return list(plan.rows)
+    within = [row for row in plan.rows if row.is_possible and row.is_within_limits]
+    return within or [row for row in plan.rows if row.is_possible]
+
+
+def _title(plan: "TrainingPlan") -> str:
+    spec = plan.spec
+    name = spec.model.name or "the model"
+    return (
+        f"modelled: {name} on {amount_text(spec.tokens)} tokens, "
+        f"sequences of {spec.sequence_tokens:,}"
+    )
+
+
+def _summary(plan: "TrainingPlan") -> list[str]:
+    """The marked rows in words, then what is not in the table."""
+    lines = [_marked_line(plan, row) for row in plan.rows if row.marks]
+    over = [row for row in plan.rows if row.is_possible and not row.is_within_limits]
+    if over and len(over) == sum(row.is_possible for row in plan.rows):
+        nearest = min(over, key=lambda row: _excess(plan, row))
+        lines.append(
+            f"no slice keeps the limits; the nearest is {name_text(nearest)}, which {nearest.why}"
+        )
+    elif over:
+        lines.append(f"{count_text(len(over), 'slice')} more would do but for the limits")
+    return [*lines, *_unfit_lines(plan)]
+
+
+def _excess(plan: "TrainingPlan", row: PlannedSlice) -> float:
+    """By which factor a row exceeds its limits at most."""
+    limits, is_spot = plan.spec.limits, plan.spec.slices.is_spot
+    if row.cost is None:
+        return float("inf")
+    days, usd = days_of(row.cost, is_spot=is_spot), usd_of_run(row.cost, is_spot=is_spot)
+    by_days = days / limits.days if limits.days else 0.0
+    by_usd = (float("inf") if usd is None else usd / limits.usd) if limits.usd else 0.0
+    return max(by_days, by_usd)
+
+
+def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
+    """`cheapest: v6e-256 in us-east5-a, 5.36 days, 88,975 USD on demand`."""
+    is_spot = plan.spec.slices.is_spot
+    if row.cost is None:
+        return ""
+    usd = usd_text(usd_of_run(row.cost, is_spot=is_spot))
+    price = f"{usd} USD" if usd else "no known price"
+    how = "on spot" if is_spot else "on demand"
+    names = [mark.value for mark in row.marks]
+    marks = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    zone = f" in {row.where.zone}" if row.where.zone else ""
+    return (
+        f"{marks}: {name_text(row)}{zone}, "
+        f"{_days(days_of(row.cost, is_spot=is_spot))}, {price} {how}"
+    )
+
+
+def _days(days: float) -> str:
+    text = days_text(days) or "for ever"
+    return f"{text} days" if text.replace(",", "").replace(".", "").isdecimal() else text
+
+
+def _unfit_lines(plan: "TrainingPlan") -> list[str]:
+    """A line for each generation: up to which size the model does not fit, and why."""
+    lines = []
+    unfit = [row for row in plan.rows if not row.is_possible]
+    if plan.spec.slices.types:
+        return []
+    for generation in dict.fromkeys(row.where.kind.generation for row in unfit):
+        rows = [row for row in unfit if row.where.kind.generation == generation]
+        first, last = name_text(rows[0]), name_text(rows[-1])
+        names = first if len(rows) == 1 else f"{first} to {last}"
+        verb = "does" if len(rows) == 1 else "do"
+        lines.append(f"{names} {verb} not fit: {rows[-1].why}")
+    return lines
+
+
+def _foundations(plan: "TrainingPlan") -> list[str]:
+    """What the figures rest on: a job's steps, and what is taken to hold of spot capacity."""
+    lines = []
+    if measured := plan.calibration:
+        lines.append(
+            f"calibrated: {measured.steps} steps of job {measured.job_id} on "
+            f"{measured.accelerator_type} took {seconds_text(measured.measured_s)} each, modelled "
+            f"{seconds_text(measured.modelled_s)}: all times are multiplied by {measured.ratio:.3g}"
+        )
+    hours = plan.assumed.preempted_every_s / 3600
+    lines.append(
+        f"assumed of spot: a preemption of each slice every {hours:g} h, "
+        f"{plan.assumed.ready_s / 60:g} min until the program runs again, without the wait for "
+        "capacity"
+    )
+    return lines
+
+
+def _check_plot(plot: Path) -> None:
+    from tpuctl.metrics.exporters import metric_plot
+
+    metric_plot.check_format(plot)
+    metric_plot.require_matplotlib()
+
+
+def _draw(runtime: Runtime, plot: Path, plan: "TrainingPlan") -> None:
+    from tpuctl.operations.planning.plan_plot import plot_plan
+
+    if plot_plan(plot, _title(plan), plan.rows, is_spot=plan.spec.slices.is_spot):
+        runtime.output.note(f"drawn: {plot}")

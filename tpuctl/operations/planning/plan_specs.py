@@ -1,0 +1,268 @@
+"""The values that were typed become a plan's question, or one line that says what is wrong."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpuctl import catalog
+from tpuctl.errors import UsageError
+from tpuctl.models.duration import age, parse_duration
+from tpuctl.models.planning import plan_spec
+from tpuctl.models.planning.amount import parse_amount, parse_count
+from tpuctl.models.planning.plan_spec import (
+    ModelChoice,
+    PlanLimits,
+    ServePlanSpec,
+    SliceChoice,
+    TrainPlanSpec,
+)
+from tpuctl.operations.planning.given_values import (
+    HINT,
+    KEYS,
+    GivenValue,
+    GivenValues,
+    nested,
+    values_under,
+)
+from tpuctl.perfmodel.workload.known_models import transformer_of
+from tpuctl.perfmodel.workload.transformer import Transformer
+
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_FLAG_STARTS = ("is_", "has_", "full_keys_are_")
+"""How the names of fields begin that are true or false."""
+_BITS = (4, 8, 16, 32)
+
+
+def train_spec(values: GivenValues) -> TrainPlanSpec:
+    """The question about a training run; raises UsageError."""
+    sequence = _count(values, "run.seq", plan_spec.MOST_SEQUENCE_TOKENS)
+    tokens = _amount(values, "run.tokens", 1, plan_spec.MOST_TOKENS)
+    missing = [
+        option
+        for option, path in (("--model", "model"), ("--tokens", "run.tokens"), ("--seq", "run.seq"))
+        if path not in values and not values_under(values, path)
+    ]
+    if missing or sequence is None or tokens is None:
+        raise UsageError(
+            f"a plan needs {' and '.join(missing)}",
+            hint="run: tpuctl plan --model llama-3-8b --tokens 1T --seq 8192",
+        )
+    return TrainPlanSpec(
+        model=_model(values),
+        tokens=tokens,
+        sequence_tokens=sequence,
+        batch_sequences=_batch(values, sequence),
+        remat=_choice(values, "run.remat", plan_spec.REMATS),
+        precision=_choice(values, "run.precision", plan_spec.PRECISIONS) or "bf16",
+        optimizer=_choice(values, "run.optimizer", plan_spec.OPTIMIZERS) or "adam",
+        mesh=_mesh(values),
+        slices=slice_choice(values),
+        limits=PlanLimits(
+            days=_amount(values, "limits.days", 1e-6, plan_spec.MOST_DAYS),
+            usd=_amount(values, "limits.usd", 1e-6, plan_spec.MOST_USD),
+        ),
+    )
+
+
+def serve_spec(values: GivenValues) -> ServePlanSpec:
+    """The question about a model that answers requests; raises UsageError."""
+    most = plan_spec.MOST_SEQUENCE_TOKENS
+    prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most)
+    if ("model" not in values and not values_under(values, "model")) or not prompt or not output:
+        raise UsageError(
+            "a plan of a service needs --model, --in and --out",
+            hint="run: tpuctl plan serve --model llama-3-8b --in 1024 --out 1024",
+        )
+    latency = values.get("serve.latency")
+    return ServePlanSpec(
+        model=_model(values),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        rate=_amount(values, "serve.rate", 1e-6, plan_spec.MOST_REQUESTS_PER_S),
+        latency_s=None if latency is None else _seconds(latency, plan_spec.MOST_LATENCY_S),
+        weight_bits=_bits(values, "serve.weight_bits"),
+        cache_bits=_bits(values, "serve.cache_bits"),
+        tensor=_count(values, "serve.tensor", plan_spec.MOST_SIDE),
+        slices=slice_choice(values),
+    )
+
+
+def transformer(choice: ModelChoice) -> Transformer:
+    """The transformer that a person chose; raises UsageError with the nearest names."""
+    if choice.name is None:
+        return _shaped(choice.shape)
+    try:
+        return transformer_of(catalog.public_model(choice.name).shape)
+    except catalog.UnknownError as error:
+        near = catalog.nearest(choice.name, error.nearest)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise UsageError(
+            f"unknown model {choice.name[:60]!r}", hint=f"{meant}run: tpuctl catalog models"
+        ) from error
+
+
+def _shaped(shape: Mapping[str, Any]) -> Transformer:
+    try:
+        return transformer_of(shape)
+    except TypeError as error:
+        names = re.findall(r"'(\w+)'", str(error))
+        raise UsageError(f"the shape of the model has no {_joined(names)}", hint=HINT) from error
+
+
+def _model(values: GivenValues) -> ModelChoice:
+    if named := values.get("model"):
+        return ModelChoice(name=named.text)
+    shape = {
+        path: _side(given, is_flag=path.rpartition(".")[2].startswith(_FLAG_STARTS))
+        for path, given in values_under(values, "model").items()
+    }
+    return ModelChoice(shape=nested(shape))
+
+
+def _side(given: GivenValue, *, is_flag: bool) -> int | bool:
+    if is_flag:
+        return _flag(given)
+    return parse_count(given.text, given.name, least=0, most=plan_spec.MOST_SIDE)
+
+
+def _batch(values: GivenValues, sequence_tokens: int) -> int | None:
+    """Sequences of a batch, whether they or their tokens were given."""
+    sequences = _count(values, "run.batch", plan_spec.MOST_SEQUENCES)
+    tokens = _amount(values, "run.batch_tokens", 1, plan_spec.MOST_BATCH_TOKENS)
+    if tokens is None:
+        return sequences
+    given = values["run.batch_tokens"]
+    if sequences is not None:
+        raise UsageError(f"{given.name} and {values['run.batch'].name} exclude each other")
+    if tokens < sequence_tokens:
+        raise UsageError(
+            f"{given.name} must be at least one sequence of {sequence_tokens} tokens, "
+            f"not {given.text}"
+        )
+    return round(tokens / sequence_tokens)
+
+
+def _mesh(values: GivenValues) -> Mapping[str, int]:
+    """The axes that were given, from a text such as `fsdp=16,tensor=4` or from a mapping."""
+    axes = values_under(values, "run.mesh")
+    if typed := values.get("run.mesh"):
+        for part in filter(None, typed.text.split(",")):
+            axis, equals, ways = part.partition("=")
+            if not equals:
+                hint = f"write {typed.name} fsdp=16,tensor=4"
+                raise UsageError(f"{typed.name}: {part[:40]!r} is not AXIS=WAYS", hint=hint)
+            axes[axis.strip()] = GivenValue(ways.strip(), f"{typed.name} {axis.strip()[:40]}")
+    for axis in axes:
+        if axis not in KEYS["run.mesh"]:
+            near = catalog.nearest(axis, KEYS["run.mesh"])
+            advice = f"did you mean {near[0]}? " if near else ""
+            known = ", ".join(KEYS["run.mesh"])
+            raise UsageError(f"unknown axis {axis[:40]!r} of a mesh", hint=f"{advice}axes: {known}")
+    mesh = {axis: _ways(given) for axis, given in axes.items()}
+    if sum(ways == plan_spec.FILLED for ways in mesh.values()) > 1:
+        raise UsageError("only one axis of a mesh may be -1, which takes what the others leave")
+    return mesh
+
+
+def _ways(given: GivenValue) -> int:
+    if given.text == str(plan_spec.FILLED):
+        return plan_spec.FILLED
+    return parse_count(given.text, given.name, most=plan_spec.MOST_SIDE)
+
+
+def slice_choice(values: GivenValues) -> SliceChoice:
+    """The slices that are compared; raises UsageError and NotFoundError for unknown names."""
+    every = values.get("slices.preempted_every")
+    zone = values.get("slices.zone")
+    generations = _names_in(values, "slices.generations")
+    try:
+        for name in generations:
+            catalog.generation(name)
+        if zone is not None and zone.text not in catalog.zones():
+            near = catalog.nearest(zone.text, catalog.zones())
+            raise catalog.UnknownError("zone", zone.text, near)
+    except catalog.UnknownError as error:
+        from tpuctl.operations.slices.specs import unknown_name_error  # only a wrong name pays
+
+        raise unknown_name_error(error) from error
+    spot = values.get("slices.spot")
+    return SliceChoice(
+        types=_types(_names_in(values, "slices.types")),
+        generations=generations,
+        zone=zone.text if zone else None,
+        num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
+        is_spot=_flag(spot) if spot else False,
+        preempted_every_s=None if every is None else _seconds(every, plan_spec.MOST_DAYS * 86400),
+    )
+
+
+def _types(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    from tpuctl.operations.capacity.type_names import resolve_name  # 30 ms for named types alone
+
+    return tuple(dict.fromkeys(map(resolve_name, names)))
+
+
+def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
+    given = values.get(path)
+    parts = given.text.split(",") if given else ()
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def _count(values: GivenValues, path: str, most: float) -> int | None:
+    given = values.get(path)
+    return None if given is None else parse_count(given.text, given.name, most=most)
+
+
+def _amount(values: GivenValues, path: str, least: float, most: float) -> float | None:
+    given = values.get(path)
+    if given is None:
+        return None
+    return parse_amount(given.text, given.name, least=least, most=most)
+
+
+def _seconds(given: GivenValue, most_s: float) -> float:
+    """Seconds of a duration above 0; raises UsageError."""
+    text = given.text
+    found = float(text[:-2]) / 1000 if _is_milliseconds(text) else parse_duration(text)
+    if not 0 < found <= most_s:
+        raise UsageError(
+            f"{given.name} must be above 0 s and at most {age(most_s)}, not {text[:40]}"
+        )
+    return found
+
+
+def _is_milliseconds(text: str) -> bool:
+    return text.endswith("ms") and text[:-2].replace(".", "", 1).isdecimal() and len(text) < 12  # noqa: PLR2004 (digits)
+
+
+def _choice(values: GivenValues, path: str, known: Any) -> str | None:
+    given = values.get(path)
+    if given is None or given.text in known:
+        return given.text if given else None
+    raise UsageError(f"{given.name} must be {_joined(tuple(known), 'or')}, not {given.text[:40]!r}")
+
+
+def _bits(values: GivenValues, path: str) -> int:
+    given = values.get(path)
+    if given is None:
+        return 16
+    bits = parse_count(given.text, given.name, most=max(_BITS))
+    if bits not in _BITS:
+        raise UsageError(
+            f"{given.name} must be {_joined(tuple(map(str, _BITS)), 'or')}, not {bits}"
+        )
+    return bits
+
+
+def _joined(names: Sequence[str], word: str = "and") -> str:
+    """`a, b and c`."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _flag(given: GivenValue) -> bool:
+    word = given.text.lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise UsageError(f"{given.name} must be true or false, not {given.text[:40]!r}")
+    return word in _TRUE

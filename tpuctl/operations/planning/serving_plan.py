@@ -1,0 +1,301 @@
+"""Plan a service: for each slice the latency and throughput of a model, and USD a million tokens.
+
+An engine spans a slice: tensor parallelism inside of it, and the rest of its devices share the
+requests (and experts). A point of its curve is a number of requests in flight, each of which is
+followed by another one when it ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpuctl.byte_size import count_text, size_text
+from tpuctl.catalog import Price
+from tpuctl.errors import PreconditionError, UsageError
+from tpuctl.models.money.price_book import SECONDS_AN_HOUR, PriceBook
+from tpuctl.models.planning.plan_spec import ServePlanSpec
+from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
+from tpuctl.operations.planning.mesh_choices import (
+    MOST_TENSOR,
+    Mesh,
+    divisors,
+    mesh_table,
+)
+from tpuctl.operations.planning.plan_specs import transformer
+from tpuctl.operations.planning.planned_slice import Fit, Mark
+from tpuctl.perfmodel.workload.decode_step import decode_step
+from tpuctl.perfmodel.workload.device_memory import serving_memory
+from tpuctl.perfmodel.workload.prefill import prefill
+from tpuctl.perfmodel.workload.serving_run import ServingRun
+from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
+from tpuctl.perfmodel.workload.transformer import Transformer
+from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, WorkloadEstimate
+
+REQUESTS = 2 ** np.arange(13, dtype=np.int64)
+"""Requests in flight that are tried: 1, 2, 4, ... 4096."""
+MOST_CHIPS = 64
+"""Larger slices are compared only when they are named: several small ones serve as well."""
+MILLION = 1e6
+
+
+class ServingModels(NamedTuple):
+    """What says how long prompts and tokens take, and what a device holds."""
+
+    memory: Callable[[SliceHardware, Transformer, ServingRun], MemoryEstimate] = serving_memory
+    token: Callable[[SliceHardware, Transformer, ServingRun], WorkloadEstimate] = decode_step
+    prompt: Callable[[SliceHardware, Transformer, ServingRun], WorkloadEstimate] = prefill
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPoint:
+    """An engine with so many requests in flight; seconds, and USD for a million output tokens."""
+
+    requests: int
+    first_token_s: float
+    """Of a prompt that does not wait for others."""
+    token_s: float
+    token_low_s: float
+    token_high_s: float
+    latency_s: float
+    """From the arrival of a request to its last token."""
+    tokens_per_s: float
+    requests_per_s: float
+    bound: str
+    usd_per_million: float | None
+    spot_usd_per_million: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSlice:
+    """A type of slice with its best engine, or why there is none."""
+
+    where: ComparedSlice
+    fit: Fit
+    why: str = ""
+    needed_bytes: float | None = None
+    usable_bytes: float = 0.0
+    mesh: Mesh | None = None
+    curve: tuple[ServingPoint, ...] = ()
+    best: ServingPoint | None = None
+    """The point of most throughput that keeps the latency."""
+    least_latency_s: float | None = None
+    """Of the engine and the number of requests that answer one soonest."""
+    engines: int | None = None
+    """Slices of this type that answer the rate; None without a rate."""
+    sources: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+    def usd_per_hour(self, *, is_spot: bool) -> float | None:
+        """USD an hour of as many of these slices as are needed."""
+        price = self.where.spot if is_spot else self.where.on_demand
+        return (
+            None if price is None else price.usd_per_hour * self.where.slices * (self.engines or 1)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPlan:
+    """The rows of a plan of a service."""
+
+    spec: ServePlanSpec
+    model: Transformer
+    rows: tuple[ServedSlice, ...]
+
+    @property
+    def chosen(self) -> ServedSlice:
+        """The row whose curve is shown: the cheapest, else the first that fits."""
+        possible = [row for row in self.rows if row.best]
+        marked = [row for row in possible if Mark.CHEAPEST in row.marks]
+        return (marked or possible)[0]
+
+
+def plan_serving(
+    spec: ServePlanSpec, book: PriceBook, now_s: float, models: ServingModels | None = None
+) -> ServingPlan:
+    """Plan a service on every slice that was asked for, with the prices of a moment (Unix time).
+
+    Raises UsageError (a name, a way), NotFoundError (no such slice in the zone) and
+    PreconditionError for a model that fits nowhere, or a latency that no slice keeps.
+    """
+    model = transformer(spec.model)
+    compared = [
+        where
+        for where in compared_slices(spec.slices, book, now_s)
+        if spec.slices.types or where.chips <= MOST_CHIPS
+    ]
+    rows = [_served(where, model, spec, models or ServingModels()) for where in compared]
+    if not any(row.best for row in rows):
+        raise _unserved_error(spec, rows)
+    return ServingPlan(spec, model, tuple(_marked(rows, is_spot=spec.slices.is_spot)))
+
+
+def _served(
+    where: ComparedSlice, model: Transformer, spec: ServePlanSpec, models: ServingModels
+) -> ServedSlice:
+    """The engine of most throughput that keeps the latency, and its curve."""
+    hardware = slice_hardware(where.kind.generation, where.kind.topology)
+    meshes = _meshes(model, hardware.devices, spec.tensor)
+    if not meshes:
+        why = f"--tensor {spec.tensor} does not divide its devices and the model's heads"
+        return ServedSlice(where, Fit.NO, why)
+    table = mesh_table(meshes)
+    run = ServingRun(
+        requests=REQUESTS,
+        prompt_tokens=spec.prompt_tokens,
+        output_tokens=spec.output_tokens,
+        parallelism=table.column(),
+        weight_bytes=spec.weight_bits / 8,
+        cache_bytes=spec.cache_bits / 8,
+    )
+    shape = (len(meshes), len(REQUESTS))
+    memory = models.memory(hardware, model, run)
+    highs = np.broadcast_to(memory.high_bytes, shape)
+    is_shared = table.batch_ways[:, None] <= REQUESTS
+    fits = (highs <= memory.usable_bytes) & is_shared
+    row = ServedSlice(
+        where, Fit.NO, needed_bytes=float(highs.min()), usable_bytes=memory.usable_bytes
+    )
+    if not fits.any():
+        needed = f"{size_text(float(highs.min()))} of {size_text(memory.usable_bytes)}"
+        return replace(row, why=f"needs {needed} a device")
+    token, first = models.token(hardware, model, run), models.prompt(hardware, model, run)
+    times = _Times(
+        token=np.broadcast_to(token.value_s, shape),
+        low=np.broadcast_to(token.low_s, shape),
+        high=np.broadcast_to(token.high_s, shape),
+        first=np.broadcast_to(first.value_s, shape),
+        bound=np.broadcast_to(np.asarray(token.bound), shape),
+    )
+    rates = np.where(fits, REQUESTS / times.token, 0.0)
+    latencies = times.first + spec.output_tokens * times.token
+    if spec.latency_s is not None:
+        rates = np.where(latencies <= spec.latency_s, rates, 0.0)
+    at, column = np.unravel_index(int(rates.argmax()), shape)
+    points = [
+        _point(times, int(at), number, where, spec) for number in np.flatnonzero(fits[at]).tolist()
+    ]
+    row = replace(
+        row,
+        fit=Fit.YES,
+        mesh=meshes[at],
+        curve=tuple(points),
+        sources=(*token.sources, *memory.sources),
+        least_latency_s=float(latencies[fits].min()),
+    )
+    if not rates[at, column]:
+        return replace(row, why=f"takes at least {row.least_latency_s:.3g} s a request")
+    best = _point(times, int(at), int(column), where, spec)
+    engines = None if spec.rate is None else math.ceil(spec.rate / best.requests_per_s)
+    return replace(row, best=best, engines=engines)
+
+
+class _Times(NamedTuple):
+    """Seconds by mesh and requests in flight."""
+
+    token: Any
+    low: Any
+    high: Any
+    first: Any
+    bound: Any
+
+
+def _point(
+    times: _Times, at: int, column: int, where: ComparedSlice, spec: ServePlanSpec
+) -> ServingPoint:
+    token_s, first_s = float(times.token[at, column]), float(times.first[at, column])
+    requests = int(REQUESTS[column])
+    rate = requests / token_s * where.slices
+    return ServingPoint(
+        requests=requests,
+        first_token_s=first_s,
+        token_s=token_s,
+        token_low_s=float(times.low[at, column]),
+        token_high_s=float(times.high[at, column]),
+        latency_s=first_s + spec.output_tokens * token_s,
+        tokens_per_s=rate,
+        requests_per_s=rate / spec.output_tokens,
+        bound=str(times.bound[at, column]),
+        usd_per_million=_usd_per_million(where, where.on_demand, rate),
+        spot_usd_per_million=_usd_per_million(where, where.spot, rate),
+    )
+
+
+def _usd_per_million(where: ComparedSlice, price: Price | None, rate: float) -> float | None:
+    if price is None:
+        return None
+    return price.usd_per_hour * where.slices / SECONDS_AN_HOUR / rate * MILLION
+
+
+def _meshes(model: Transformer, devices: int, tensor: int | None) -> list[Mesh]:
+    """Ways of heads, of experts and of requests that fill a slice; experts as many as there are."""
+    heads = divisors(gcd(devices, model.heads), MOST_TENSOR)
+    found: list[Mesh] = []
+    for ways in (each for each in heads if tensor in (None, each)):
+        left = devices // ways
+        expert = gcd(left, model.experts.count) if model.experts else 1
+        found.append({"tensor": ways, "expert": expert, "data": left // expert})
+    return found
+
+
+def _marked(rows: Sequence[ServedSlice], *, is_spot: bool) -> list[ServedSlice]:
+    """The cheapest row by USD an hour where a rate is asked for, else by USD a million tokens."""
+    served = {number: row for number, row in enumerate(rows) if row.best}
+    priced = {
+        number: usd
+        for number, row in served.items()
+        if (usd := served_usd(row, is_spot=is_spot)) is not None
+    }
+    found = {
+        Mark.CHEAPEST: min(priced, key=lambda at: priced[at], default=None),
+        Mark.FASTEST: min(served, key=lambda at: _least_latency_s(served[at]), default=None),
+    }
+    return [
+        replace(row, marks=tuple(mark for mark, at in found.items() if at == number))
+        for number, row in enumerate(rows)
+    ]
+
+
+def _least_latency_s(row: ServedSlice) -> float:
+    return float("inf") if row.least_latency_s is None else row.least_latency_s
+
+
+def served_usd(row: ServedSlice, *, is_spot: bool) -> float | None:
+    """What rows are compared by: USD an hour for the rate, else USD a million tokens."""
+    if row.best is None:
+        return None
+    if row.engines is not None:
+        return row.usd_per_hour(is_spot=is_spot)
+    return row.best.spot_usd_per_million if is_spot else row.best.usd_per_million
+
+
+def _unserved_error(
+    spec: ServePlanSpec, rows: Sequence[ServedSlice]
+) -> UsageError | PreconditionError:
+    name = spec.model.name or "the model"
+    counted = (
+        rows[0].where.kind.name if len(rows) == 1 else f"none of {count_text(len(rows), 'slice')}"
+    )
+    fitting = [row for row in rows if row.curve]
+    if fitting:
+        fastest = min(fitting, key=_least_latency_s)
+        verb = "does not keep" if len(rows) == 1 else "keeps"
+        return PreconditionError(
+            f"{counted} {verb} --latency {spec.latency_s:g}s: {fastest.where.kind.name} "
+            f"{fastest.why}",
+            hint="allow a longer --latency, or fewer tokens by --out",
+        )
+    held = [row for row in rows if row.needed_bytes is not None]
+    if not held:
+        return UsageError(f"{rows[-1].where.kind.name}: {rows[-1].why}", hint="leave --tensor out")
+    nearest = min(held, key=lambda row: (row.needed_bytes or 0.0) / row.usable_bytes)
+    verb = "does not fit" if len(rows) == 1 else f"fits on {counted}"
+    return PreconditionError(
+        f"{name} {verb}: {nearest.where.kind.name} {nearest.why}",
+        hint="name larger slices by -t, or read weights of fewer bits: --weight-bits 8",
+    )
