@@ -22,7 +22,7 @@ INTERVALS = (
     "Young 1974, Communications of the ACM 17(9), 530-531; "
     "Daly 2006, Future Generation Computer Systems 22(3), 303-312"
 )
-TILING = "the tile of the matrix unit (chip model, docs/simulated-chip.md)"
+TILING = "the tile of the matrix unit (chip model, docs/accuracy.md)"
 RINGS = "the rings of the torus (chip model; scaling-book, chapter 3)"
 WASTE = 0.02
 """A product that pads less of itself is not worth a word."""
