@@ -81,7 +81,7 @@ def test_a_calibrated_estimate_has_other_terms_and_the_same_relative_interval():
     assert mine.terms["launch"] == step.terms["launch"]
     assert mine.value_s == pytest.approx(sum(mine.terms.values()))
     assert mine.high_s / mine.value_s == pytest.approx(step.high_s / step.value_s)
-    assert mine.sources[-1] == "compute on v5e: x 2, 1 measured rows of mine.json"
+    assert mine.sources[-1] == "compute on v5e: x 2, 1 measured row of mine.json"
 
 
 def test_rows_that_are_all_too_small():

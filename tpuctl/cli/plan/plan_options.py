@@ -9,8 +9,8 @@ from tpuctl.cli.shell.options import completed_by
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
-    from tpuctl.operations.planning.best_step import StepModels
     from tpuctl.operations.planning.given_values import GivenValue
+    from tpuctl.perfmodel.workload.term_calibration import TermCalibration
 
 File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A plan file; options are stronger.")
@@ -81,11 +81,16 @@ def given_values(
     return values
 
 
-def calibrated_models(file: Path | None) -> "StepModels | None":
-    """What says how long a step takes, calibrated by a file of measurements where one is given."""
+def file_calibration(file: Path | None) -> "TermCalibration | None":
+    """The factors of a file of measurements, where one is given."""
     if file is None:
         return None
-    from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.workers.bench_file import slice_calibration
 
-    return StepModels(step=calibrated_step(slice_calibration(file)))
+    return slice_calibration(file)
+
+
+def show_factors(runtime: "Runtime", factors: "TermCalibration | None") -> None:
+    """Say on stderr by what terms are multiplied."""
+    for text in factors.texts if factors else ():
+        runtime.output.note(f"calibrated: {text}")

@@ -1,6 +1,5 @@
 """`tpuctl plan --from-jax MODULE:FUNCTION`: how long a JAX function takes on slices."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +11,9 @@ from tpuctl.cli.plan.plan_options import (
     Explain,
     Generations,
     Types,
+    file_calibration,
     given_values,
+    show_factors,
 )
 from tpuctl.cli.shell.parsing import seconds
 from tpuctl.cli.shell.runtime import Runtime
@@ -174,20 +175,11 @@ def program(
         trace_timeout or DEADLINE_S,
     )
     traced = trace_function(request, runtime.environ)
-    factors = _calibration(calibrate)
+    factors = file_calibration(calibrate)
     rows = traced_plan.plan_program(traced, choice, runtime.known_prices, runtime.now(), factors)
     shares = traced_plan.operation_shares(traced, rows[0], MOST_OPERATIONS) if explain else []
     _show(runtime, traced, rows, shares)
-    for text in factors.texts if factors else ():
-        runtime.output.note(f"calibrated: {text}")
-
-
-def _calibration(file: Path | None) -> Any:
-    if file is None:
-        return None
-    from tpuctl.operations.workers.bench_file import slice_calibration
-
-    return slice_calibration(file)
+    show_factors(runtime, factors)
 
 
 def _show(

@@ -27,8 +27,9 @@ from tpuctl.cli.plan.plan_options import (
     PlotFile,
     Spot,
     Types,
-    calibrated_models,
+    file_calibration,
     given_values,
+    show_factors,
 )
 from tpuctl.cli.shell.options import Format, completed_by
 from tpuctl.cli.shell.runtime import Runtime
@@ -122,6 +123,7 @@ def train(
     beyond it, twice the chips cost more than they save. Without --zone the cheapest zone of each
     type counts.
     """
+    from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
     from tpuctl.operations.planning.training_plan import plan_training
 
@@ -151,7 +153,8 @@ def train(
             },
         )
     )
-    models = calibrated_models(calibrate)
+    factors = file_calibration(calibrate)
+    models = StepModels(step=calibrated_step(factors)) if factors else None
     calibration = None
     if job is not None:
         from tpuctl.operations.planning.measured_steps import measured_step
@@ -166,6 +169,7 @@ def train(
         are_all_bounded=runtime.output.format != Format.TABLE,
     )
     show_plan(runtime, plan, is_explained=explain)
+    show_factors(runtime, factors)
     if plot is not None:
         _draw(runtime, plot, plan)
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tpuctl.byte_size import count_text
 from tpuctl.perfmodel.chip.numeric import Figure
 from tpuctl.perfmodel.workload.bench_rows import BenchRow, predict_row
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
@@ -45,8 +46,8 @@ class TermCalibration:
     def texts(self) -> tuple[str, ...]:
         """A sentence for each factor."""
         return tuple(
-            f"{term} on {self.generation}: x {factor:.3g}, {self.rows[term]} measured rows of "
-            f"{self.source}"
+            f"{term} on {self.generation}: x {factor:.3g}, "
+            f"{count_text(self.rows[term], 'measured row')} of {self.source}"
             for term, factor in self.factors.items()
         )
 
