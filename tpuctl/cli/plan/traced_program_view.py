@@ -56,7 +56,7 @@ KEYS: Columns[TracedRow] = {
     "time_low_s": _estimate("low_s"),
     "time_high_s": _estimate("high_s"),
     "bound": _estimate("bound"),
-    "mfu": lambda row: rounded(row.mfu, 4),
+    "mxu_utilization": lambda row: rounded(row.mxu_utilization, 4),
     "usd_per_million_runs": lambda row: usd_of(rounded(row.usd_per_million_runs, 6)),
     "usable_bytes": lambda row: size_of(round(row.usable_bytes)),
     "terms_s": _terms,
@@ -72,7 +72,7 @@ TABLE: dict[str, Any] = {
     "type": "accelerator_type", "zone": "zone", "devices": "devices", "fits": "fits",
     "time": _time("value_s"), "low": _time("low_s"), "high": _time("high_s"),
     "bound": "bound",
-    "mfu": lambda row: None if row.mfu is None else f"{100 * row.mfu:.3g} %",
+    "mxu %": lambda row: row.mxu_utilization and f"{100 * row.mxu_utilization:.3g}",
     "usd/M runs": "usd_per_million_runs",
 }  # fmt: skip
 LISTING = Listing(KEYS, TABLE, least=("high", "low", "zone"))

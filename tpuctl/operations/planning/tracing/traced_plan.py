@@ -32,7 +32,8 @@ class TracedRow:
     devices: int
     usable_bytes: float
     estimate: WorkloadEstimate | None = None
-    mfu: float | None = None
+    mxu_utilization: float | None = None
+    """The share of the peak that the MXUs reach, what is computed again included."""
 
     @property
     def usd_per_million_runs(self) -> float | None:
@@ -129,8 +130,8 @@ def _row(
     estimate = program_time(hardware, program.operations)
     if calibration is not None:
         estimate = calibrate(hardware, estimate, calibration)
-    mfu = program.matmul_flops / float(estimate.value_s) / hardware.device.bf16_flops
-    return TracedRow(where, fit, why, program.devices, usable, estimate, mfu)
+    utilization = program.matmul_flops / float(estimate.value_s) / hardware.device.bf16_flops
+    return TracedRow(where, fit, why, program.devices, usable, estimate, utilization)
 
 
 def _fit(program: TracedProgram, usable_bytes: float) -> tuple[Fit, str]:
