@@ -145,7 +145,7 @@ def test_operations_are_those_that_xla_counts(name, traced, counted):
 
 
 def test_a_convolution_and_its_gradients_are_what_xla_counts_without_zeros(traced, counted):
-    from tpuctl.perfmodel.workload.convolution import multiply_adds
+    from tpuctl.perfmodel.workload.program.convolution import multiply_adds
 
     convolutions = [each for each in traced("convolution")[1] if each.convolution]
     products = sum(2 * each.count * multiply_adds(each.convolution) for each in convolutions)

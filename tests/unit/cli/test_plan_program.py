@@ -11,8 +11,8 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.planning.tracing import traced_program
 from tpuctl.operations.planning.tracing.traced_program import TracedProgram
 from tpuctl.operations.workers.bench_file import DeviceReport, MeasuredSlice, write_measurements
-from tpuctl.perfmodel.workload.bench_rows import BenchRow, predict_row
 from tpuctl.perfmodel.workload.program import ProgramOperation
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow, predict_row
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 
 V5E_8 = ("--from-jax", "train:step", "-t", "v5litepod-8", "--zone", "us-west4-a")

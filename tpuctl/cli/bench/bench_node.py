@@ -16,8 +16,8 @@ from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.workers import node_bench
 from tpuctl.operations.workers.bench_file import DeviceReport, MeasuredSlice, write_measurements
 from tpuctl.operations.workers.node_bench import BenchEvent, ComparedRow
-from tpuctl.perfmodel.workload.bench_rows import KINDS
-from tpuctl.perfmodel.workload.bench_rows import MIB as MIB_BYTES
+from tpuctl.perfmodel.workload.program.bench_rows import KINDS
+from tpuctl.perfmodel.workload.program.bench_rows import MIB as MIB_BYTES
 
 _SIZES = ("exchange", "m", "k", "n", "size_bytes", "layers", "hidden", "rows_per_device")
 
@@ -76,7 +76,9 @@ def bench_node(
         ),
     ] = None,
 ) -> None:
-    """Measure products, memory, collectives and a small train step with JAX on all workers.
+    """Measure the chips of a node beside what the model says.
+
+    Products, memory, collectives and a small train step run with JAX on all workers.
 
     RATIO is measured over modelled. The chips must be free: no other program may hold them.
     `tpuctl bench NODE` is the same as `tpuctl bench node NODE`.

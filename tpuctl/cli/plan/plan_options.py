@@ -10,7 +10,7 @@ from tpuctl.cli.shell.options import completed_by
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
     from tpuctl.operations.planning.given_values import GivenValue
-    from tpuctl.perfmodel.workload.term_calibration import TermCalibration
+    from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
 
 File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A plan file; options are stronger.")

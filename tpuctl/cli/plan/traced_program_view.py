@@ -143,10 +143,11 @@ def program(
     calibrate: Calibrate = None,
     explain: Explain = False,
 ) -> None:
-    """Plan one run of a JAX function: its time on slices, and whether it fits.
+    """Plan one run of a JAX function on slices.
 
-    The function is traced with shapes alone, in a process of its own: nothing is compiled or run,
-    and no TPU is needed. Every figure is modelled. `tpuctl plan --from-jax ...` is the same.
+    It says how long the run takes, and whether it fits. The function is traced with shapes alone,
+    in a process of its own: nothing is compiled or run, and no TPU is needed. Every figure is
+    modelled. `tpuctl plan --from-jax ...` is the same.
     """
     if from_jax is None:
         raise UsageError("no function is named", hint="add --from-jax MODULE:FUNCTION")

@@ -15,9 +15,9 @@ from typing import Any
 
 from tpuctl import __version__, catalog
 from tpuctl.errors import LocalIOError, UsageError, unreadable_error
-from tpuctl.perfmodel.workload.bench_rows import BenchRow
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow
+from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibration_from
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
-from tpuctl.perfmodel.workload.term_calibration import TermCalibration, calibration_from
 
 SCHEMA = 1
 TPU = "tpu"

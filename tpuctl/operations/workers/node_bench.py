@@ -15,7 +15,7 @@ from tpuctl.models.worker_numbers import worker_variables
 from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
 from tpuctl.operations.remote.shipping import last_line
 from tpuctl.operations.workers.bench_file import DeviceReport, MeasuredSlice
-from tpuctl.perfmodel.workload.bench_rows import BenchRow, orders_of, predict_row
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow, orders_of, predict_row
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 

@@ -10,7 +10,7 @@ from tpuctl.operations.planning.tracing.traced_program import (
     parse_shapes,
     trace_function,
 )
-from tpuctl.perfmodel.workload.convolution import Convolution
+from tpuctl.perfmodel.workload.program.convolution import Convolution
 
 
 @pytest.mark.parametrize(

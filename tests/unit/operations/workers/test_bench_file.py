@@ -14,7 +14,7 @@ from tpuctl.operations.workers.bench_file import (
     write_measurements,
 )
 from tpuctl.operations.workers.node_bench import BenchReader, compare_rows
-from tpuctl.perfmodel.workload.bench_rows import BenchRow
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 
 REPORT = DeviceReport(jax="0.10.2", platform="tpu", device_kind="TPU v5 lite", devices=4)

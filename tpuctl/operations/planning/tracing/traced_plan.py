@@ -14,8 +14,8 @@ from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_s
 from tpuctl.operations.planning.planned_slice import Fit
 from tpuctl.operations.planning.tracing.traced_program import TracedProgram
 from tpuctl.perfmodel.workload.program import ProgramOperation, operation_times, program_time
+from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
-from tpuctl.perfmodel.workload.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
 _RUNS = 1_000_000

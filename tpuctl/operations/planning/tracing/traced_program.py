@@ -17,8 +17,8 @@ from typing import Any
 
 from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.duration import age
-from tpuctl.perfmodel.workload.convolution import Convolution
 from tpuctl.perfmodel.workload.program import ProgramOperation
+from tpuctl.perfmodel.workload.program.convolution import Convolution
 
 CHILD = "tpuctl.operations.planning.tracing.jax_trace"
 SCHEMA = 1

@@ -5,7 +5,7 @@ import pytest
 
 from tpuctl.perfmodel import chip
 from tpuctl.perfmodel.chip.torus import Axis
-from tpuctl.perfmodel.workload.program import (
+from tpuctl.perfmodel.workload.program.program_times import (
     ProgramOperation,
     axes_among,
     operation_times,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tpuctl.byte_size import count_text
 from tpuctl.perfmodel.chip.numeric import Figure
-from tpuctl.perfmodel.workload.bench_rows import BenchRow, predict_row
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow, predict_row
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 

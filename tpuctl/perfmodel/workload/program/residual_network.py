@@ -7,8 +7,8 @@ Strides are in the 3x3 convolution of a block, as in the networks that are train
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from tpuctl.perfmodel.workload.convolution import Convolution
-from tpuctl.perfmodel.workload.program import ProgramOperation
+from tpuctl.perfmodel.workload.program.convolution import Convolution
+from tpuctl.perfmodel.workload.program.program_times import ProgramOperation
 
 BLOCKS: Mapping[int, tuple[int, int, int, int]] = MappingProxyType(
     {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

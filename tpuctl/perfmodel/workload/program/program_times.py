@@ -20,7 +20,7 @@ from tpuctl.perfmodel.chip import collectives, gemm, memory
 from tpuctl.perfmodel.chip.calibration import constants, sources, spread
 from tpuctl.perfmodel.chip.numeric import Figure
 from tpuctl.perfmodel.chip.torus import Axis
-from tpuctl.perfmodel.workload.convolution import Convolution, matmul_sides
+from tpuctl.perfmodel.workload.program.convolution import Convolution, matmul_sides
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tpuctl.perfmodel.workload.program import ProgramOperation, program_time
+from tpuctl.perfmodel.workload.program.program_times import ProgramOperation, program_time
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from clouds import Runner, serve
 
-from tpuctl.perfmodel.workload import bench_rows
+from tpuctl.perfmodel.workload.program import bench_rows
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"

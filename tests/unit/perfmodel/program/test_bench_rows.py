@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from tpuctl.perfmodel import chip
-from tpuctl.perfmodel.workload.bench_rows import (
+from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.program import ProgramOperation, program_time
+from tpuctl.perfmodel.workload.program.bench_rows import (
     KINDS,
     MIB,
     ORDERS,
@@ -12,11 +15,8 @@ from tpuctl.perfmodel.workload.bench_rows import (
     orders_of,
     predict_row,
 )
-from tpuctl.perfmodel.workload.known_models import known_transformer
-from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.program import ProgramOperation, program_time
+from tpuctl.perfmodel.workload.program.term_calibration import calibrate, calibration_from
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
-from tpuctl.perfmodel.workload.term_calibration import calibrate, calibration_from
 from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.train_step import train_step
 

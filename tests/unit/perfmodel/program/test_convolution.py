@@ -4,9 +4,9 @@ from math import prod
 
 import pytest
 
-from tpuctl.perfmodel.workload.convolution import Convolution, matmul_sides, multiply_adds
 from tpuctl.perfmodel.workload.program import program_time
-from tpuctl.perfmodel.workload.residual_network import network_operations, residual_network
+from tpuctl.perfmodel.workload.program.convolution import Convolution, matmul_sides, multiply_adds
+from tpuctl.perfmodel.workload.program.residual_network import network_operations, residual_network
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 
 
