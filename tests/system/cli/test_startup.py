@@ -28,6 +28,7 @@ sys.exit(code)
         ["job", "--help"],
         ["checkpoint", "--help"],
         ["catalog", "types"],
+        ["plan", "--help"],
     ],
 )
 def test_nothing_heavy_is_imported(argv):
@@ -45,6 +46,19 @@ try:
 except SystemExit:
     print(sorted(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
 """
+
+
+def test_a_plan_imports_no_client_of_a_cloud(tmp_path):
+    argv = ["plan", "--model", "llama-3-8b", "--tokens", "1T", "--seq", "8192", "-q"]
+    never = ("google", "grpc", "asyncssh", "jax", "requests", "aiohttp", "yaml", "matplotlib")
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(argv=argv, heavy=never)],
+        capture_output=True,
+        text=True,
+        env={"TPUCTL_HOME": str(tmp_path / "home")},
+    )
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -19,6 +19,7 @@ from unit.accuracy.accuracy_scores import gather, of_kind, score
 from unit.accuracy.accuracy_tables import as_table, as_text
 from unit.accuracy.memory import memory_section
 from unit.accuracy.published_rows import Table
+from unit.accuracy.training import training_file, training_section
 
 PAGE = Path(__file__).parents[3] / "docs" / "accuracy.md"
 
@@ -31,7 +32,7 @@ BARS = {
 """Kind -> the median and the 90th percentile that were asked for, in percent."""
 
 
-_HEAD = """# How far the chip model is from published measurements
+_HEAD = """# How far the performance model is from published measurements
 
 Made by `PYTHONPATH=tests python -m unit.accuracy.accuracy_page` from
 `tests/unit/accuracy/measurements`; a test says when it is stale.
@@ -84,6 +85,7 @@ def page() -> str:
         "## What was fitted\n\n" + accuracy_tables.constants(),
         memory_section.section(),
         "## Intervals\n\n" + accuracy_tables.intervals(),
+        "## Training steps\n\n" + training_section.section(),
         "## Sources\n\n" + accuracy_tables.sources(),
         "## Every row\n\n" + "\n".join(map(accuracy_tables.every_row, published_rows.tables())),
     ]
@@ -202,4 +204,5 @@ def _slow_shapes(name: str) -> tuple[int, int]:
 if __name__ == "__main__":
     for path, text in calibration_file.texts().items():
         path.write_text(text, encoding="utf-8")
+    training_file.CONSTANTS.write_text(training_file.constants_text(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -7,7 +7,7 @@ regression). So a factor of a model with one row takes a part of that row's erro
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,11 @@ from tpuctl.perfmodel.workload.serving_constants import KnownFactors, ServingCon
 from unit.accuracy.serving_rows import ServingRow, rows, seconds_of, work_of
 
 FILE = Path(serving_constants.__file__).with_name("decode_constants.json")
+SCORES = Path(__file__).with_name("serving_left_out.json")
+FOLDS = 8
+NOMINAL = {"known": 0.88, "other model": 0.88, "elsewhere": 0.8}
+"""Share of the rows that an interval is made for: more than the 80 % of new ones that are to be in
+it, as far as high over low may be."""
 
 PRIOR = {
     "weight_efficiency": (0.80, 0.10),
@@ -41,7 +46,15 @@ PRIOR = {
 }
 """Constant -> a value of its book, and the logarithm that it is thought to be off."""
 
-FACTORS = {"generation": 0.10, "engine": 0.15, "model": 0.20, "prompt": 0.40, "lockstep": 0.4}
+FACTORS = {
+    "generation": 0.10,
+    "engine": 0.10,
+    "model": 0.25,
+    "pair": 0.15,
+    "overhead": 0.30,
+    "prompt": 0.40,
+    "lockstep": 0.4,
+}
 """Factor -> the logarithm that it is thought to be from 1."""
 
 LOCKSTEP = 0.4
@@ -103,6 +116,8 @@ def names_of(row: ServingRow) -> dict[str, str]:
         "generation": row.hardware.generation,
         "engine": row.run.engine,
         "model": row.model,
+        "pair": f"{row.run.engine} {row.model}",
+        "overhead": row.run.engine,
         "prompt": row.run.engine,
         "lockstep": row.run.engine,
     }
@@ -120,14 +135,18 @@ def predicted_s(fitted: Fitted, data: Stack) -> np.ndarray:
 
     locks = fitted.factors["lockstep"]
     lockstep = [locks.get(row.run.engine, LOCKSTEP) for row in data.chosen]
-    decode = column("generation", "engine", "model")
-    return _seconds(data, fitted.constants, decode, column("prompt"), np.array(lockstep))
+    factors = KnownFactors(
+        decode=column("generation", "engine", "model", "pair"),
+        overhead=column("overhead"),
+        prompt=column("prompt"),
+        lockstep=np.array(lockstep),
+        kinds=(),
+    )
+    return predict(data, fitted.constants, factors)
 
 
-def _seconds(
-    data: Stack, constants: ServingConstants, decode: np.ndarray, prompt: np.ndarray, lockstep: np.ndarray
-) -> np.ndarray:
-    factors = KnownFactors(decode=decode, prompt=prompt, lockstep=lockstep, kinds=())  # type: ignore[arg-type]
+def predict(data: Stack, constants: ServingConstants, factors: KnownFactors) -> np.ndarray:
+    """What some constants and factors say of rows; factors are arrays of one for each, or one."""
     token, last = (
         sum(step_terms(work, constants, factors)[0].values())
         for work in (data.step, data.last_step)
@@ -140,33 +159,41 @@ def _seconds(
 def fit(chosen: Sequence[ServingRow]) -> Fitted:
     """What some rows tell."""
     data = stack(chosen)
-    levels = {
-        kind: sorted({names_of(row)[kind] for row in chosen}) for kind in FACTORS
-    }
+    levels = {kind: sorted({names_of(row)[kind] for row in chosen}) for kind in FACTORS}
     columns = [(kind, name) for kind, names in levels.items() for name in names]
     member = np.array(
         [[float(names_of(row)[kind] == name) for kind, name in columns] for row in chosen]
     )
-    is_prompt = np.array([kind == "prompt" for kind, _ in columns])
-    is_lock = np.array([kind == "lockstep" for kind, _ in columns])
     sigmas = np.array([FACTORS[kind] for kind, _ in columns])
     count = len(PRIOR)
 
-    def unpack(logs: np.ndarray) -> tuple[ServingConstants, np.ndarray, np.ndarray, np.ndarray]:
-        values = [book * np.exp(spread * z) for (book, spread), z in zip(PRIOR.values(), logs)]
+    kinds = np.array([kind for kind, _ in columns])
+
+    def together(effects: np.ndarray, *names: str) -> np.ndarray:
+        chosen_columns = np.isin(kinds, names)
+        return np.asarray(member[:, chosen_columns] @ effects[chosen_columns])
+
+    def unpack(logs: np.ndarray) -> tuple[ServingConstants, KnownFactors]:
+        values = [
+            book * np.exp(spread * z)
+            for (book, spread), z in zip(PRIOR.values(), logs[:count], strict=True)
+        ]
         effects = sigmas * logs[count:]
-        others = ~(is_prompt | is_lock)
-        decode = np.exp(member[:, others] @ effects[others])
-        prompt = np.exp(member[:, is_prompt] @ effects[is_prompt])
-        lockstep = LOCKSTEP + member[:, is_lock] @ effects[is_lock]
-        return ServingConstants(**dict(zip(PRIOR, values))), decode, prompt, lockstep
+        factors = KnownFactors(
+            decode=np.exp(together(effects, "generation", "engine", "model", "pair")),
+            overhead=np.exp(together(effects, "overhead")),
+            prompt=np.exp(together(effects, "prompt")),
+            lockstep=LOCKSTEP + together(effects, "lockstep"),
+            kinds=(),
+        )
+        return ServingConstants(**dict(zip(PRIOR, values, strict=True))), factors
 
     def residuals(logs: np.ndarray) -> np.ndarray:
-        errors = np.log(_seconds(data, *unpack(logs)) / data.measured_s) / NOISE
+        errors = np.log(predict(data, *unpack(logs)) / data.measured_s) / NOISE
         return np.concatenate([_huber(errors), logs])
 
     logs = least_squares(residuals, np.zeros(count + len(columns)))
-    constants, *_ = unpack(logs)
+    constants, _ = unpack(logs)
     factors: dict[str, dict[str, float]] = {kind: {} for kind in FACTORS}
     for (kind, name), sigma, z in zip(columns, sigmas, logs[count:], strict=True):
         is_log = kind != "lockstep"
@@ -192,9 +219,7 @@ def least_squares(
             [(residuals(at + step * unit) - here) / step for unit in np.eye(len(at))]
         )
         while damping < 1e8:
-            move = np.linalg.solve(
-                slopes.T @ slopes + damping * np.eye(len(at)), -slopes.T @ here
-            )
+            move = np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(at)), -slopes.T @ here)
             there = residuals(at + move)
             if there @ there < here @ here:
                 break
@@ -208,6 +233,94 @@ def least_squares(
     return at
 
 
+def write() -> None:
+    """The constants, and what the model says of every row without the row, and without its like."""
+    fitted = fit(of_use("fitted"))
+    left_out = left_out_s()
+    FILE.write_text(document(fitted, left_out), encoding="utf-8")
+    SCORES.write_text(json.dumps(left_out, indent=1) + "\n", encoding="utf-8")
+
+
+def document(fitted: Fitted, left_out: Mapping[str, Sequence[float]]) -> str:
+    """The text of decode_constants.json."""
+    factors = {
+        kind: {name: rounded(value) for name, value in values.items()}
+        for kind, values in fitted.factors.items()
+    }
+    factors["lockstep"][""] = LOCKSTEP
+    constants = {name: rounded(getattr(fitted.constants, name)) for name in PRIOR}
+    content = {"constants": constants, "factors": factors, "spread": spreads(left_out)}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def rounded(value: float) -> float:
+    """Three digits: fits on two machines agree in as many."""
+    return float(f"{value:.3g}")
+
+
+def spreads(left_out: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Published over predicted of rows that may be used: the shortest range that holds enough."""
+    usable = np.array([row.use != "held_out" for row in rows()])
+    measured = np.array([row.measured_s for row in rows()])
+    return {
+        kind: _shortest(
+            np.log(measured / np.array(predicted))[usable & is_scored(kind)], NOMINAL[kind]
+        )
+        for kind, predicted in left_out.items()
+    }
+
+
+def is_scored(kind: str) -> np.ndarray:
+    """Rows that a kind of leaving out is scored on: without its cell, the model has other rows."""
+    if kind != "known":
+        return np.ones(len(rows()), dtype=bool)
+    cells = {(row.model, cell_of(row)) for row in of_use("fitted")}
+    return np.array(
+        [any(m == row.model and cell != cell_of(row) for m, cell in cells) for row in rows()]
+    )
+
+
+def _shortest(logs: np.ndarray, share: float) -> dict[str, float]:
+    ordered = np.sort(logs)
+    inside = min(int(np.ceil(share * (len(ordered) + 1))), len(ordered))
+    widths = ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1]
+    first = int(np.argmin(widths))
+    low, high = np.exp(ordered[first]), np.exp(ordered[first + inside - 1])
+    return {"low": rounded(min(low, 0.98)), "high": rounded(max(high, 1.02)), "rows": len(logs)}
+
+
+def left_out_s() -> dict[str, list[float]]:
+    """What is predicted of every row by fits without its cell, its model, or its generation."""
+    return {
+        "known": _without(cell_of, FOLDS),
+        "other model": _without(lambda row: row.model),
+        "elsewhere": _without(lambda row: row.hardware.generation),
+    }
+
+
+def cell_of(row: ServingRow) -> str:
+    """Rows of one cell are the same run with another metric."""
+    run = row.run
+    parts = (row.model, run.engine, row.hardware.generation, row.hardware.topology)
+    return " ".join(map(str, (*parts, run.parallelism, row.clients, run.prompt_tokens)))
+
+
+def _without(like: Callable[[ServingRow], str], folds: int | None = None) -> list[float]:
+    """Predictions by fits that leave out all rows that are alike, or a fold of them at a time."""
+    names = sorted({like(row) for row in rows()})
+    groups = [names[i::folds] for i in range(folds)] if folds else [[name] for name in names]
+    predicted = np.zeros(len(rows()))
+    for group in map(set, groups):
+        chosen = [i for i, row in enumerate(rows()) if like(row) in group]
+        fitted = fit([row for row in of_use("fitted") if like(row) not in group])
+        predicted[chosen] = predicted_s(fitted, stack([rows()[i] for i in chosen]))
+    return [float(f"{value:.4g}") for value in predicted]
+
+
 def of_use(*uses: str) -> list[ServingRow]:
     """Rows of some uses."""
     return [row for row in rows() if row.use in uses]
+
+
+if __name__ == "__main__":
+    write()

@@ -122,15 +122,14 @@ def _row(publication: Mapping[str, Any], cells: Mapping[str, Any]) -> ServingRow
         **{name: value for name, value in cells.items() if name in _RUN},
     )
     cached = round(cells.get("cached_share", 0) * run.prompt_tokens)
-    alone = 0 if cells["metric"] == "median_itl_ms" else None
-    run = replace(run, cached_prompt_tokens=cached, prefills_per_step=alone)
+    run = replace(run, cached_prompt_tokens=cached)
     slots = cells.get("slots", run.requests)
     at_once = min(run.requests, slots, capacity(hardware, shape, run), budget(cells, run))
     return ServingRow(
         model=canonical_name(shape),
         hardware=hardware,
         shape=shape,
-        run=replace(run, requests=at_once),
+        run=replace(run, requests=at_once, prefills_per_step=prompts_beside(cells, at_once)),
         clients=cells["requests"],
         prompts=cells.get("prompts", 10 * cells["requests"]),
         metric=cells["metric"],
@@ -140,10 +139,29 @@ def _row(publication: Mapping[str, Any], cells: Mapping[str, Any]) -> ServingRow
     )
 
 
+def prompts_beside(cells: Mapping[str, Any], requests: int) -> float | None:
+    """Prompts of others that are read in a step while a request generates; None is the loop's.
+
+    Between tokens without a prompt there is none. Of the first wave, which comes at once, and of
+    all waves of requests of one length, a request waits for half of the others only.
+    """
+    if cells["metric"] in _THROUGHPUT:
+        return None
+    if cells["metric"] == "median_itl_ms":
+        return 0
+    waves = max(cells.get("prompts", 10 * cells["requests"]) / cells["requests"], 1)
+    share = 0.5 if cells.get("is_in_waves") else 1 - 0.5 / waves
+    return float(share * (requests - 1) / cells["output_tokens"])
+
+
 def budget(cells: Mapping[str, Any], run: ServingRun) -> int:
     """Requests that generate while the others' prompts take the rest of every step's tokens."""
     share = 1 + (run.prompt_tokens - run.cached_prompt_tokens) / run.output_tokens
-    return int(cells.get("batch_tokens", math.inf) * run.parallelism.batch_ways / share or 1) if "batch_tokens" in cells else run.requests
+    return (
+        int(cells.get("batch_tokens", math.inf) * run.parallelism.batch_ways / share or 1)
+        if "batch_tokens" in cells
+        else run.requests
+    )
 
 
 def capacity(hardware: SliceHardware, shape: Transformer, run: ServingRun) -> int:
@@ -188,6 +206,6 @@ def seconds_of(row: ServingRow, token_s: float, last_token_s: float, first_s: fl
     if row.metric == "median_ttft_ms":
         return first_s
     if row.metric == "burst_ttft_ms":  # the first wave waits for half of the others, the next all
-        waves = row.prompts / row.run.requests
-        return first_s * ((row.run.requests + 1) / 2 + (waves - 1) * row.run.requests) / waves
+        waves = row.prompts / row.clients
+        return first_s * ((row.clients + 1) / 2 + (waves - 1) * row.clients) / waves
     return token_s

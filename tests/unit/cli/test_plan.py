@@ -55,14 +55,15 @@ def test_a_table_over_slices(tpuctl, simple):
 def test_the_answer_is_said_below_the_table(tpuctl, simple):
     _, _, err = tpuctl(*RUN, *V6E, "--target-days", "30", "--max-usd", "92000")
     lines = err.splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
         "cheapest, fastest and knee: v6e-256 in us-east5-b, 5.52 days, 91,553 USD on demand",
         "4 slices more would do but for the limits",
         "v6e-1 does not fit: needs 64.0 GiB of 31.2 GiB a device",
+        "prices as of 2025: tpuctl catalog prices",
         "assumed of spot: a preemption of each slice every 24 h, 10 min until the program runs "
         "again, without the wait for capacity",
     ]
-    assert all(line.startswith("advice: ") and line.endswith("]") for line in lines[4:])
+    assert all(line.startswith("advice: ") and line.endswith("]") for line in lines[5:])
 
 
 def test_limits_that_nothing_keeps_name_the_nearest(tpuctl, simple):
@@ -71,6 +72,12 @@ def test_limits_that_nothing_keeps_name_the_nearest(tpuctl, simple):
     assert err.startswith(
         "no slice keeps the limits; the nearest is v6e-256, which takes 5.52 days of 5\n"
     )
+
+
+def test_lists_can_be_ordered_and_cut_short(tpuctl, simple):
+    options = ("--sort", "-chips", "--limit", "2", "--columns", "type,largest_batch", "-q")
+    # A quarter of a GiB of state and 16 sequences, a tenth more: 17.9 of 31.2 GiB; 32 do not fit.
+    assert tpuctl(*RUN, *V6E, *options)[1] == "TYPE\tLARGEST BATCH\nv6e-256\t4096\nv6e-128\t2048\n"
 
 
 def test_json_keys_are_public(tpuctl):
@@ -89,7 +96,7 @@ def test_json_keys_are_public(tpuctl):
         "least_compute_bound_batch", "largest_batch", "step_s", "step_low_s", "step_high_s",
         "bound", "mfu", "tokens_per_s", "days", "days_low", "days_high", "usd_on_demand",
         "usd_reserved", "usd_spot", "spot_days", "spot_preemptions", "spot_lost_share",
-        "spot_save_every_s", "usd_per_hour", "spot_usd_per_hour", "memory_bytes",
+        "spot_save_every_s", "usd_per_hour", "spot_usd_per_hour", "price_as_of", "memory_bytes",
         "memory_high_bytes", "needed_bytes", "usable_bytes", "terms_s", "hidden_s",
         "memory_by_kind_bytes",
     ]  # fmt: skip
@@ -143,6 +150,17 @@ def test_explain_shows_the_terms_as_a_waterfall(tpuctl, simple):
         "  activations  16.0 GiB  51.2 %\n"
         "  all          17.0 GiB  54.4 %  up to 18.7 GiB of 31.2 GiB\n"
     )
+
+
+def test_plots_name_what_they_draw(tpuctl, simple, tmp_path):
+    pytest.importorskip("matplotlib")
+    run, serve = tmp_path / "run.svg", tmp_path / "serve.svg"
+    assert tpuctl(*RUN, *V6E, "--plot", str(run))[2].splitlines()[-1] == f"drawn: {run}"
+    text = run.read_text("utf-8")
+    assert "cheapest, fastest, knee: v6e-256" in text
+    assert "USD of the run, on demand" in text
+    tpuctl(*SERVE, "-t", "v6e-4,v6e-8", "--spot", "--plot", str(serve))
+    assert "v6e-8" in serve.read_text("utf-8")
 
 
 def test_a_waterfall_begins_where_the_term_above_ends():

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tpuctl.catalog.public_models import public_models
 from tpuctl.perfmodel.workload.decode_step import decode_step
+from tpuctl.perfmodel.workload.forward_pass import experts_hit, sequence_cache_bytes
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.prefill import prefill
@@ -46,3 +50,93 @@ def test_a_token_takes_longer_beside_prompts_that_are_read() -> None:
 
     assert alone.terms["prefill"] == 0
     assert loop.value_s > alone.value_s
+
+
+@given(
+    requests=st.integers(1, 2000),
+    more=st.integers(1, 500),
+    prompt=st.integers(1, 30_000),
+    output=st.integers(1, 30_000),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    name=st.sampled_from(["llama-3-70b", "deepseek-v3", "qwen3.5-397b-a17b", "gemma-4-31b"]),
+)
+def test_more_requests_take_longer_and_the_interval_holds_the_value(
+    requests, more, prompt, output, tensor, name
+) -> None:
+    model = known_transformer(name)
+    ways = Parallelism(tensor=tensor, expert=8 // tensor)
+    counts = np.array([requests, requests + more])
+
+    both = decode_step(HARDWARE, model, ServingRun(counts, prompt, output, ways))
+    alone = decode_step(HARDWARE, model, ServingRun(requests, prompt, output, ways))
+
+    assert both.value_s[1] >= both.value_s[0]
+    assert both.value_s[0] == pytest.approx(alone.value_s)
+    assert sum(alone.terms.values()) == pytest.approx(alone.value_s)
+    assert 0 < alone.low_s < alone.value_s < alone.high_s
+
+
+def test_few_tokens_hit_few_experts_and_many_hit_all() -> None:
+    model = known_transformer("deepseek-v3")
+
+    assert experts_hit(model, 1.0) == pytest.approx(8)
+    assert experts_hit(model, 1e5) == pytest.approx(256)
+    assert experts_hit(MODEL, 10.0) == 0
+
+
+def test_a_cache_is_read_by_its_kind() -> None:
+    run = ServingRun(1, 1000, 0, Parallelism(tensor=1))
+
+    def kept(name: str, tokens: float) -> float:
+        return float(sequence_cache_bytes(known_transformer(name), run, tokens))
+
+    # 80 layers, keys and values of 8 heads of 128 numbers, two bytes each.
+    assert kept("llama-3-70b", 1000.0) == 80 * 1000 * 2 * 8 * 128 * 2
+    # A latent of 512 numbers and 64 of the position, padded to 128.
+    assert kept("deepseek-v3", 1000.0) == 61 * 1000 * (512 + 128) * 2
+    # Five of six layers keep the last 1024 tokens only.
+    assert kept("gemma-3-27b", 9000.0) < 0.3 * kept("gemma-3-27b", 1024.0) * 9000 / 1024
+    # A state does not grow; the other layers' caches do.
+    growth = kept("qwen3-next-80b-a3b", 2000.0) - kept("qwen3-next-80b-a3b", 1000.0)
+    assert growth == 12 * 1000 * 2 * 2 * 256 * 2
+
+
+def test_a_device_holds_at_least_one_head_of_keys() -> None:
+    eight = ServingRun(1, 1000, 0, Parallelism(tensor=8))
+    more = ServingRun(1, 1000, 0, Parallelism(tensor=16))
+
+    assert sequence_cache_bytes(MODEL, eight, 1000.0) == sequence_cache_bytes(MODEL, more, 1000.0)
+
+
+def test_what_is_known_makes_the_interval_narrower() -> None:
+    def width(model, engine: str) -> float:
+        estimate = decode_step(HARDWARE, model, run_of(engine=engine))
+        return estimate.high_s / estimate.low_s
+
+    unknown = known_transformer("llama-2-70b")
+    assert width(MODEL, "vllm") < width(unknown, "vllm")
+    assert width(MODEL, "vllm") < width(MODEL, "")
+
+
+def test_every_public_decoder_is_served() -> None:
+    run = ServingRun(16, 1000, 100, Parallelism(tensor=8))
+    shapes = {model.name: known_transformer(model.name) for model in public_models()}
+    wrong = [name for name, it in shapes.items() if not decode_step(HARDWARE, it, run).value_s > 0]
+
+    assert not wrong
+
+
+def test_experts_of_half_a_byte_are_read_faster() -> None:
+    model = known_transformer("deepseek-v3")
+    ways = Parallelism(expert=8)
+    bytes_8 = ServingRun(256, 1000, 1000, ways, weight_bytes=1)
+    bytes_4 = ServingRun(256, 1000, 1000, ways, weight_bytes=1, expert_bytes=0.5)
+
+    faster, slower = (decode_step(HARDWARE, model, run) for run in (bytes_4, bytes_8))
+    assert faster.terms["weights"] < slower.terms["weights"]
+
+
+def test_a_cached_prompt_is_read_in_a_shorter_time() -> None:
+    cached = prefill(HARDWARE, MODEL, run_of(prompt=8000, cached_prompt_tokens=7000))
+
+    assert cached.value_s < prefill(HARDWARE, MODEL, run_of(prompt=8000)).value_s

@@ -178,6 +178,27 @@ def test_kinds_add_up_and_the_value_is_in_its_interval(data, fsdp, tensor, exper
         assert all(np.all(kind >= 0) for kind in estimate.kinds.values())
 
 
+@given(requests=st.integers(1, 4000), tensor=WAYS, data=WAYS, cache_bytes=st.sampled_from([1, 2]))
+def test_kinds_of_serving_add_up_and_are_never_negative(requests, tensor, data, cache_bytes):
+    ways = Parallelism(tensor=tensor, data=data)
+    for name in ("llama-3-8b", "deepseek-v3", "gemma-3-27b", "qwen3-next-80b-a3b"):
+        run = ServingRun(requests, 4096, np.array([0, 4096]), ways, cache_bytes=cache_bytes)
+        estimate = serving_memory(V6E, known_transformer(name), run)
+        assert sum(estimate.kinds.values()) == pytest.approx(estimate.value_bytes, rel=1e-9)
+        assert all(np.all(kind >= 0) for kind in estimate.kinds.values())
+        assert np.all(estimate.low_bytes <= estimate.value_bytes)
+        assert np.all(estimate.value_bytes <= estimate.high_bytes)
+
+
+def test_weights_that_are_a_little_too_large_do_not_fit():
+    model = known_transformer("qwen2.5-32b")
+    run = ServingRun(1, 128, 128, Parallelism(tensor=2), weight_bytes=2.08)
+    estimate = serving_memory(slice_hardware("v6e", "1x1"), model, run)
+
+    assert 1 < estimate.kinds["weights"] / estimate.usable_bytes < 1.05
+    assert estimate.fit is MemoryFit.DOES_NOT_FIT
+
+
 @given(sequences=st.integers(1, 4096), tokens=st.sampled_from([128, 2048, 32768]), ways=WAYS)
 def test_more_of_a_batch_never_holds_less_and_more_devices_never_more(sequences, tokens, ways):
     run = TrainRun(sequences, tokens, Parallelism(fsdp=ways), remat="minimal")

@@ -121,8 +121,12 @@ def test_tensor_parallelism_off_the_ring_has_one_link():
 
 
 def test_stages_of_a_pipeline_wait_for_each_other():
-    run = TrainRun(1024, 4096, Parallelism(fsdp=32, pipeline=8), accumulation_steps=32)
-    assert work_of("llama-3-70b", run).bubble == pytest.approx(7 / 32)
+    run = TrainRun(1024, 4096, Parallelism(fsdp=32, pipeline=8), accumulation_steps=16)
+    assert work_of("llama-3-70b", run).bubble == pytest.approx(7 / 16)
+    without = replace(run, accumulation_steps=1)  # four microbatches a stage
+    assert work_of("llama-3-70b", without).bubble == pytest.approx(7 / 32)
+    small = replace(without, sequences=64)  # two sequences a device
+    assert work_of("llama-3-70b", small).bubble == pytest.approx(7 / 2)
 
 
 def test_heads_that_do_not_fill_the_mxu_are_padded():

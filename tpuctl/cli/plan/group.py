@@ -25,7 +25,10 @@ class PlanGroup(Noun):
         return parsed
 
 
-app = PlanGroup("Which slice a model needs: what fits, how long it takes, what it costs.")
+app = PlanGroup(
+    "Which slice a model needs: what fits, how long it takes, what it costs. "
+    "Without a verb, a training run is planned."
+)
 app.verb_in("train", "plan.train:train", ListVerb)
 app.verb_in("serve", "plan.serve_load:serve_load", ListVerb)
 app.verb_in("program", "plan.traced_program_view:program", ListVerb)

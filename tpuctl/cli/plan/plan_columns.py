@@ -6,7 +6,7 @@ from typing import Any
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
 from tpuctl.models.planning.amount import amount_text
-from tpuctl.operations.planning.mesh_choices import AXES, mesh_text
+from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
 
 Getter = Callable[[PlannedSlice], Any]
@@ -68,7 +68,7 @@ KEYS: Columns[PlannedSlice] = {
     "why": lambda row: row.why or None,
     "is_within_limits": lambda row: row.is_within_limits,
     "marks": _marks,
-    "mesh": lambda row: _mesh(row),
+    "mesh": lambda row: wide_axes(row.step.mesh) if row.step else None,
     "remat": _of("step", "remat"),
     "accumulation_steps": _of("step", "accumulation_steps"),
     "batch": lambda row: row.batch_sequences,
@@ -92,6 +92,7 @@ KEYS: Columns[PlannedSlice] = {
     "spot_save_every_s": _of("cost.spot", "save_every_s", 4),
     "usd_per_hour": lambda row: usd_of(_price("on_demand")(row)),
     "spot_usd_per_hour": lambda row: usd_of(_price("spot")(row)),
+    "price_as_of": _of("where.on_demand", "as_of"),
     "memory_bytes": _bytes("step", "memory_bytes"),
     "memory_high_bytes": _bytes("step", "memory_high_bytes"),
     "needed_bytes": lambda row: _size(row.needed_bytes),
@@ -103,13 +104,6 @@ KEYS: Columns[PlannedSlice] = {
     ),
 }
 """Keys and order are public."""
-
-
-def _mesh(row: PlannedSlice) -> dict[str, int] | None:
-    """The axes of more than one way."""
-    if row.step is None:
-        return None
-    return {name: row.step.mesh[name] for name in AXES if row.step.mesh.get(name, 1) > 1}
 
 
 def _terms(row: PlannedSlice, name: str) -> dict[str, float | None] | None:

@@ -21,18 +21,17 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import Columns, attributes, plain, usd_of, values_of
 from tpuctl.models.planning.amount import amount_text
-from tpuctl.operations.planning.mesh_choices import AXES, mesh_text
-from tpuctl.operations.planning.serving_plan import ServedSlice, ServingPoint
+from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 
 if TYPE_CHECKING:
-    from tpuctl.operations.planning.serving_plan import ServingPlan
+    from tpuctl.operations.planning.serving_plan import ServedSlice, ServingPlan, ServingPoint
 
 
-def _rounded(name: str, point: ServingPoint) -> float | None:
+def _rounded(name: str, point: "ServingPoint") -> float | None:
     return rounded(getattr(point, name), 6)
 
 
-POINT: Columns[ServingPoint] = {
+POINT: Columns["ServingPoint"] = {
     **attributes("requests"),
     **{
         name: partial(_rounded, name)
@@ -52,13 +51,7 @@ def _of_best(key: str) -> Any:
     return lambda row: POINT[key](row.best) if row.best else None
 
 
-def _mesh(row: ServedSlice) -> dict[str, int] | None:
-    if row.mesh is None:
-        return None
-    return {name: row.mesh[name] for name in AXES if row.mesh.get(name, 1) > 1}
-
-
-KEYS: Columns[ServedSlice] = {
+KEYS: Columns["ServedSlice"] = {
     **attributes(
         accelerator_type="where.kind.name",
         generation="where.kind.generation",
@@ -69,7 +62,7 @@ KEYS: Columns[ServedSlice] = {
     "fits": lambda row: row.fit.value,
     "why": lambda row: row.why or None,
     "marks": lambda row: [mark.value for mark in row.marks],
-    "mesh": _mesh,
+    "mesh": lambda row: wide_axes(row.mesh) if row.mesh else None,
     **{key: _of_best(key) for key in POINT},
     "least_latency_s": lambda row: rounded(row.least_latency_s, 6),
     "slices_needed": lambda row: row.engines,
@@ -85,7 +78,7 @@ def _text(key: str, text: Any) -> Any:
 
 
 def _usd(key: str) -> Any:
-    def get(row: ServedSlice) -> str | None:
+    def get(row: "ServedSlice") -> str | None:
         usd = getattr(row.best, key, None)
         return None if usd is None else f"{usd:.3g}" if usd < 1 else usd_text(usd)  # noqa: PLR2004
 
@@ -111,7 +104,7 @@ NOTE_TABLE: dict[str, Any] = {
     "note": lambda row: ", ".join([*(mark.value for mark in row.marks), *filter(None, [row.why])])
 }
 LEAST = ("mesh", "request", "first token", "in flight")
-POINTS: Listing[ServingPoint] = Listing(
+POINTS: Listing["ServingPoint"] = Listing(
     POINT,
     {
         "in flight": "requests",
@@ -200,7 +193,7 @@ def serve_load(
     plan = plan_serving(spec, runtime.known_prices, runtime.now())
     _show(runtime, plan, is_explained=explain)
     if plot is not None:
-        from tpuctl.operations.planning.serving_plot import plot_curves
+        from tpuctl.operations.planning.plots.serving_plot import plot_curves
 
         if plot_curves(plot, _title(plan), plan.rows, is_spot=spec.slices.is_spot):
             runtime.output.note(f"drawn: {plot}")
@@ -226,12 +219,12 @@ def _show(runtime: Runtime, plan: "ServingPlan", *, is_explained: bool) -> None:
         output.note(f"{count_text(left, 'slice')} {verb} too small or too slow: -t TYPE says why")
 
 
-def _listing(plan: "ServingPlan") -> Listing[ServedSlice]:
+def _listing(plan: "ServingPlan") -> Listing["ServedSlice"]:
     rate = RATE_TABLE if plan.spec.rate is not None else {}
     return Listing(KEYS, {**TABLE, **rate, **NOTE_TABLE}, least=LEAST)
 
 
-def document(plan: "ServingPlan", rows: list[ServedSlice]) -> dict[str, Any]:
+def document(plan: "ServingPlan", rows: list["ServedSlice"]) -> dict[str, Any]:
     """The plan as `-o json` shows it. Keys are public."""
     spec = plan.spec
     return {

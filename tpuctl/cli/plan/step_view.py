@@ -8,7 +8,7 @@ from tpuctl.cli.plan.plan_columns import days_text, name_text, seconds_text, usd
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Output
 from tpuctl.models.planning.amount import amount_text
-from tpuctl.operations.planning.mesh_choices import mesh_text
+from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep, RunCost
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.models.planning.amount import amount_text
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
-from tpuctl.operations.planning.training_advice import PlanAdvice, training_advice
 
 if TYPE_CHECKING:
+    from tpuctl.operations.planning.training_advice import PlanAdvice
     from tpuctl.operations.planning.training_plan import MeasuredStep, TrainingPlan
 
 
@@ -160,13 +160,15 @@ def train(
         from tpuctl.operations.planning.measured_steps import measured_step
 
         calibration = measured_step(runtime, job, spec, models)
+    flags = runtime.output.list_flags
+    has_chosen_columns = bool(flags.columns or flags.filter or flags.sort)
     plan = plan_training(
         spec,
         runtime.known_prices,
         runtime.now(),
         calibration=calibration,
         models=models,
-        are_all_bounded=runtime.output.format != Format.TABLE,
+        are_all_bounded=runtime.output.format != Format.TABLE or has_chosen_columns,
     )
     show_plan(runtime, plan, is_explained=explain)
     show_factors(runtime, factors)
@@ -176,6 +178,8 @@ def train(
 
 def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> None:
     """Print the plan: a document, the terms of one row, or the table with advice below it."""
+    from tpuctl.operations.planning.training_advice import training_advice
+
     output, advice = runtime.output, training_advice(plan)
     if output.is_document:
         rows = [plan.chosen] if is_explained else plan.rows
@@ -197,7 +201,7 @@ def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> 
 
 
 def document(
-    plan: "TrainingPlan", rows: list[PlannedSlice], advice: list[PlanAdvice]
+    plan: "TrainingPlan", rows: list[PlannedSlice], advice: "list[PlanAdvice]"
 ) -> dict[str, Any]:
     """The plan as `-o json` shows it. Keys are public."""
     from tpuctl.perfmodel.workload.transformer import count_parameters
@@ -328,6 +332,11 @@ def _foundations(plan: "TrainingPlan") -> list[str]:
             f"{measured.accelerator_type} took {seconds_text(measured.measured_s)} each, modelled "
             f"{seconds_text(measured.modelled_s)}: all times are multiplied by {measured.ratio:.3g}"
         )
+    dates = sorted({row.where.on_demand.as_of for row in plan.rows if row.where.on_demand})
+    if dates:
+        lines.append(
+            f"prices as of {' to '.join({dates[0]: 0, dates[-1]: 0})}: tpuctl catalog prices"
+        )
     hours = plan.assumed.preempted_every_s / 3600
     lines.append(
         f"assumed of spot: a preemption of each slice every {hours:g} h, "
@@ -345,7 +354,7 @@ def _check_plot(plot: Path) -> None:
 
 
 def _draw(runtime: Runtime, plot: Path, plan: "TrainingPlan") -> None:
-    from tpuctl.operations.planning.plan_plot import plot_plan
+    from tpuctl.operations.planning.plots.plan_plot import plot_plan
 
     if plot_plan(plot, _title(plan), plan.rows, is_spot=plan.spec.slices.is_spot):
         runtime.output.note(f"drawn: {plot}")

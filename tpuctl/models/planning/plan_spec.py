@@ -18,10 +18,6 @@ MOST_LATENCY_S = 3600.0
 
 REMATS = ("none", "minimal", "full")
 PRECISIONS = ("bf16", "int8", "fp8")
-MESH_AXES = (
-    *("data", "fsdp", "tensor", "sequence", "expert", "pipeline"),
-    *("dcn_data", "dcn_fsdp", "dcn_pipeline"),
-)
 FILLED = -1
 """An axis of a mesh that takes what the others leave, as trainers write it."""
 
@@ -54,7 +50,7 @@ class SliceChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """What a run may take and cost; None is no limit."""
+    """What a run may take and cost; None does not limit."""
 
     days: float | None = None
     usd: float | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tpuctl import bounded_yaml, config
+from tpuctl import config
 from tpuctl.errors import DamagedStateError, LocalIOError, UsageError
 from tpuctl.models.money.price_book import DatedPrice, PriceBook, factors_text, parse_factors
 from tpuctl.models.money.price_table import PriceTableError, own_form, read_table
@@ -88,6 +88,8 @@ def _kept_rows(home: Path) -> Iterator[DatedPrice]:
 def _document(source: str, read_object: Callable[[str], bytes]) -> Any:
     if source.startswith("gs://"):
         return _json(read_object(source))
+    from tpuctl import bounded_yaml  # 20 ms that whoever only wants prices need not pay
+
     path = Path(source)
     try:
         if path.suffix in (".yaml", ".yml"):

@@ -32,22 +32,22 @@ class ComparedSlice:
 def compared_slices(choice: SliceChoice, book: PriceBook, now_s: float) -> list[ComparedSlice]:
     """The slices that a person chose, by generation and size; raises NotFoundError for none.
 
-    Without a type those with a price and a power of two chips: v5p alone has 94 types.
+    Without a type those of a power of two chips are compared, as v5p alone has 94 types; without a
+    generation too, those with a price.
     """
     found = [
         ComparedSlice(kind, zone, choice.num_slices, *_prices(kind, zone, book, now_s))
         for kind in _kinds(choice)
         for zone in (_zone(kind, choice, book, now_s),)
     ]
-    if choice.types:
-        return found
-    priced = [each for each in found if each.on_demand or each.spot]
-    if not (priced or (found and choice.generations)):
+    if not (choice.types or choice.generations):
+        found = [each for each in found if each.on_demand or each.spot]
+    if not found:
         place = f"in {choice.zone}" if choice.zone else "in any zone"
         raise NotFoundError(
             f"no slice with a known price is {place}", hint="run: tpuctl catalog prices"
         )
-    return priced or found
+    return found
 
 
 def _kinds(choice: SliceChoice) -> Iterator[AcceleratorType]:

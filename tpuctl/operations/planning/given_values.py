@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError, unreadable_error
+from tpuctl.models.planning.mesh_text import AXES
 from tpuctl.perfmodel.workload.transformer import (
     Attention,
     Experts,
@@ -45,10 +46,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "model.attention.latent": _names(LatentAttention),
     "model.attention.linear": _names(LinearAttention),
     "run": ("tokens", "seq", "batch", "batch_tokens", "remat", "precision", "optimizer", "mesh"),
-    "run.mesh": (
-        *("data", "fsdp", "tensor", "sequence", "expert", "pipeline"),
-        *("dcn_data", "dcn_fsdp", "dcn_pipeline"),
-    ),
+    "run.mesh": AXES,
     "serve": ("in", "out", "rate", "latency", "weight_bits", "cache_bits", "tensor"),
     "slices": ("types", "generations", "zone", "num_slices", "spot", "preempted_every"),
     "limits": ("days", "usd"),

@@ -1,26 +1,24 @@
 """The ways to cut a training step over a slice that are tried, as arrays of one length."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
+from tpuctl.models.planning.mesh_text import AXES, Mesh
 from tpuctl.models.planning.plan_spec import FILLED
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.transformer import Transformer
 
-AXES = tuple(each.name for each in fields(Parallelism))
 INSIDE = tuple(name for name in AXES if not name.startswith("dcn_"))
 BETWEEN = tuple(name for name in AXES if name.startswith("dcn_"))
 MOST_TENSOR = 32
 MOST_SEQUENCE = 16
 """Devices that share a sequence: beyond it a device has too few tokens to hide its collectives."""
 MOST_EXPERT = 256
-
-Mesh = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +153,3 @@ def mesh_fault(mesh: Mesh, sides: ModelSides, sequences: int) -> str | None:
     if sequences % batch_ways(mesh):
         return f"the mesh cuts a batch {batch_ways(mesh)} ways, which does not divide {sequences}"
     return None
-
-
-def mesh_text(mesh: Mesh) -> str:
-    """`fsdp=16,tensor=4`: the axes of more than one way; `1` for a single device."""
-    named = [f"{name}={mesh[name]}" for name in AXES if mesh.get(name, 1) != 1]
-    return ",".join(named) or "1"

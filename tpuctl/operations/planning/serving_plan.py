@@ -19,11 +19,11 @@ from tpuctl.byte_size import count_text, size_text
 from tpuctl.catalog import Price
 from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.money.price_book import SECONDS_AN_HOUR, PriceBook
+from tpuctl.models.planning.mesh_text import Mesh
 from tpuctl.models.planning.plan_spec import ServePlanSpec
 from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
 from tpuctl.operations.planning.mesh_choices import (
     MOST_TENSOR,
-    Mesh,
     divisors,
     mesh_table,
 )

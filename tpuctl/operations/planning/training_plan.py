@@ -9,6 +9,7 @@ from tpuctl import catalog
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.money.price_book import PriceBook
+from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.models.planning.plan_spec import SliceChoice, TrainPlanSpec
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.best_step import StepModels, batch_bounds, best_step, run_of
@@ -19,7 +20,6 @@ from tpuctl.operations.planning.mesh_choices import (
     mesh_choices,
     mesh_fault,
     mesh_table,
-    mesh_text,
     sides_of,
 )
 from tpuctl.operations.planning.plan_specs import transformer

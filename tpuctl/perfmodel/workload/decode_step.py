@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum
+from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum
 from tpuctl.perfmodel.workload.forward_pass import (
     PassTokens,
     PassWork,
@@ -34,6 +34,8 @@ from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 BATCH_TOKENS = 8192
 """Prompt tokens of a step of all ranks, as most recipes set it."""
 READERS = 6.0
+"""How fast the ranks that read prompts in one step become all of them as the budget is used up:
+public rows of one engine with 4 and 8 ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +92,21 @@ def step_terms(
         "weights": weights,
         "compute": maximum(compute - weights, 0.0 * weights),
         "cache": parts["cache"],
-        "collectives": parts["collectives"],
-        "layers": parts["layers"],
-        "step": constants.step_s + constants.request_s * work.requests,
+        "collectives": parts["collectives"] * factors.overhead,
+        "layers": parts["layers"] * factors.overhead,
+        "step": (constants.step_s + constants.request_s * work.requests) * factors.overhead,
     }
     scaled = {name: term * factors.decode for name, term in terms.items()}
     # The step reads the weights anyway, and its layers are gone through once.
     read = prompt["compute"] + prompt["cache"] + prompt["collectives"]
-    scaled["prefill"] = work.prompts / together(work, factors.lockstep) * read
-    return scaled, {"computed beside": minimum_of(compute, weights) * factors.decode}
+    scaled["prefill"] = work.prompts / ranks_that_read(work, factors.lockstep) * read
+    return scaled, {"computed beside": minimum(compute, weights) * factors.decode}
 
 
-def together(work: StepWork, lockstep: Figure) -> Figure:
+def ranks_that_read(work: StepWork, lockstep: Figure) -> Figure:
     """Ranks that read prompts in one step, where one that reads keeps the others waiting."""
     share = maximum(1 - np.exp(-READERS * work.load), 1 / work.ranks)
     return work.ranks * share**lockstep
-
-
-def minimum_of(one: Figure, other: Figure) -> Figure:
-    """The smaller of two figures."""
-    return one + other - maximum(one, other)
 
 
 def _prompts(run: ServingRun) -> Figure:

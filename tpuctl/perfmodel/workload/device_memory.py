@@ -3,7 +3,8 @@
 Bytes of parameters follow from the sharding and are exact; what is alive for a while is modelled,
 with a few constants fitted to published peaks (`docs/accuracy.md`). A device that would hold more
 than it has may still run: XLA then gathers the weights of one layer only, and computes more again
-(its rematerialization pass), so that such peaks end at the memory.
+(its rematerialization pass), so that such peaks end at the memory. What it holds at least also has
+places at experts for their even share of tokens only, as programs with a capacity have.
 """
 
 import json
@@ -71,8 +72,9 @@ def train_memory(hardware: SliceHardware, model: Transformer, run: TrainRun) -> 
     constants = memory_constants()
     lasting = {**_parameter_kinds(model, run), **_activations(model, run, constants)}
     phases = _phases(model, run, constants)
-    kinds = {**lasting, **_at_peak(model, phases, constants["gathered_layers"])}
-    least = {**lasting, **_at_peak(model, phases, 1)}
+    most = _at_peak(model, phases, phases.layer, constants["gathered_layers"])
+    kinds = {**lasting, **most}
+    least = {**lasting, **_at_peak(model, phases, phases.even_layer, layers=1)}
     return _estimate(hardware, kinds, least, exact=("weights", "optimizer"))
 
 
@@ -127,6 +129,8 @@ class _Phases:
     """What is alive for a while: bytes of one layer computed backward, and of the loss."""
 
     layer: Any
+    even_layer: Any
+    """The layer, if all experts get alike: with places for no more tokens (a capacity)."""
     layer_weights: Any
     """The weights of the layer, gathered."""
     logits: Any
@@ -138,27 +142,28 @@ def _phases(model: Transformer, run: TrainRun, constants: Mapping[str, float]) -
     tokens, numbers, ways = _tokens(run), working_numbers(model), run.parallelism
     held = constants["working_sets"] * numbers.dense
     held += 2 * model.hidden if run.remat == "offload" else 0
-    sent = constants["dispatch_copies"] * numbers.dispatched * _uneven(model, ways)
+    sent = constants["dispatch_copies"] * numbers.dispatched
     outside, experts = gathered_parameters(model)
     gathered = (outside + experts / ways.expert) / ways.tensor
     copies = 1 if run.precision == "bf16" else 1 + QUANTIZED_SHARE
     return _Phases(
-        layer=tokens * ((held + sent) * COMPUTE_BYTES),
+        layer=tokens * ((held + sent * _uneven(model, ways)) * COMPUTE_BYTES),
+        even_layer=tokens * ((held + sent) * COMPUTE_BYTES),
         layer_weights=gathered * (COMPUTE_BYTES * copies),
         logits=tokens * (model.vocab * constants["logit_bytes"] / run.logit_chunks),
         output_weights=model.vocab * model.hidden * COMPUTE_BYTES / ways.tensor,
     )
 
 
-def _at_peak(model: Transformer, phases: _Phases, layers: float) -> dict[str, Any]:
+def _at_peak(model: Transformer, phases: _Phases, layer: Any, layers: float) -> dict[str, Any]:
     """The phase that holds more, when the weights of so many layers are gathered; or both."""
     gathered = layers * phases.layer_weights
     if model.mtp_layers:
         weights = gathered + phases.output_weights
-        layer, logits = phases.layer, phases.logits
+        logits = phases.logits
     else:
-        is_layer = phases.layer + gathered >= phases.logits + phases.output_weights
-        layer = np.where(is_layer, phases.layer, 0)
+        is_layer = layer + gathered >= phases.logits + phases.output_weights
+        layer = np.where(is_layer, layer, 0)
         logits = np.where(is_layer, 0, phases.logits)
         weights = np.where(is_layer, gathered, phases.output_weights)
     return {"layer_buffers": layer, "logits": logits, "gathered_weights": weights}
@@ -177,11 +182,12 @@ def _uneven(model: Transformer, ways: Parallelism) -> Any:
 
 
 def _serving_weights(model: Transformer, run: ServingRun) -> Any:
-    """An embedding is not quantized below two bytes a number."""
+    """An embedding is not quantized below two bytes a number; the width of an expert is padded."""
     count, ways = count_parameters(model), run.parallelism
     layers = count.total - count.embedding - count.experts - count.mtp
     embedding = count.embedding * max(run.weight_bytes, COMPUTE_BYTES)
-    experts = count.experts * run.weight_bytes / ways.expert
+    width = model.experts.hidden if model.experts else LANES
+    experts = count.experts * _padded(width) / width * run.weight_bytes / ways.expert
     shards = ways.tensor * ways.pipeline
     return (embedding + layers * run.weight_bytes + experts) / shards
 
@@ -250,11 +256,12 @@ def _estimate(
     constants, usable = memory_constants(), usable_bytes(hardware)
     known = sum(kinds[name] for name in exact)
     demand, floor = sum(kinds.values()), sum(least.values())
-    value = np.where(demand > usable, np.maximum(squeezed(floor, usable), usable), demand)
+    least_held = np.maximum(_squeezed(known, floor - known, usable), usable)
+    value = np.where(demand > usable, least_held, demand)
     share = _share(value - known, floor - known, demand - known)
     return MemoryEstimate(
         value_bytes=_plain(value),
-        low_bytes=_plain(squeezed(known + constants["low"] * (floor - known), usable)),
+        low_bytes=_plain(_squeezed(known, constants["low"] * (floor - known), usable)),
         high_bytes=_plain(known + constants["high"] * (demand - known) + more),
         kinds={
             name: _plain(kind if name in exact else _between(least[name], kind, share))
@@ -283,10 +290,14 @@ def usable_bytes(hardware: SliceHardware) -> float:
     return float(device.hbm_usable_bytes or device.hbm_bytes)
 
 
-def squeezed(demand_bytes: Any, usable: float) -> Any:
-    """What is held of a least demand: one that is a little above the memory is the memory."""
-    is_squeezed = (demand_bytes > usable) & (demand_bytes <= usable * SQUEEZE)
-    return np.where(is_squeezed, usable, demand_bytes)
+def _squeezed(known: Any, passing: Any, usable: float) -> Any:
+    """What is held of a least demand: one that is a little above the memory is the memory.
+
+    Only what passes can be squeezed, not parameters.
+    """
+    demand = known + passing
+    is_squeezed = (demand > usable) & (demand <= usable * SQUEEZE) & (known <= usable)
+    return np.where(is_squeezed, usable, demand)
 
 
 def _plain(figure: Any) -> Any:

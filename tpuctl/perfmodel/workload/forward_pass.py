@@ -3,7 +3,8 @@
 weights      every matrix is read once a pass (Pope et al., Efficiently Scaling Transformer
              Inference, arXiv 2211.05102). T tokens hit E (1 - (1 - k/E)^T) of E experts, k a token,
              where routing is even: only those are read.
-compute      two operations for a parameter that a token goes through, and attention's products.
+compute      two operations for a parameter that a token goes through, and attention's products, at
+             the rate of bfloat16: public rows of eight-bit weights show no more.
 cache        keys and values that attention reads: all, a window's, a latent's, or a state. Heads
              are padded to 128 lanes; a device holds at least one KV head.
 collectives  two all-reduces a layer over `tensor`; where `expert` cuts the experts, what a layer's
@@ -28,6 +29,8 @@ LANES = 128
 STATE_BYTES = 4
 """Linear attention keeps its state in float32 (vllm, gated delta rule)."""
 ACTIVATION_BYTES = 2
+UNLIKE_TOKENS = 0.9
+"""Power of the tokens that go to experts as if each were alone: routing is not even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def pass_work(
 ) -> PassWork:
     """The work of one pass on the device that has the most of it."""
     device, tensor = hardware.device, figure(run.parallelism.tensor)
-    bandwidth, peak = float(device.hbm_bytes_per_s), _peak(hardware, run)
+    bandwidth, peak = float(device.hbm_bytes_per_s), float(device.bf16_flops)
     dense, one_expert = weight_parameters(model)
     experts = model.experts
     expert_ways = figure(run.parallelism.expert) * tensor
@@ -86,7 +89,9 @@ def pass_work(
         / tensor
         / peak,
         expert_compute_s=2 * one_expert * per_token * group_tokens / expert_ways / peak,
-        cache_s=through.sequences * sequence_cache_bytes(model, run, through.length) / bandwidth,
+        cache_s=through.sequences
+        * (sequence_cache_bytes(model, run, through.length) + _state_bytes(model, run))
+        / bandwidth,
         attentions=through.sequences * model.layers,
         wire_s=wire_s,
         collectives=collectives,
@@ -124,11 +129,11 @@ def weight_parameters(model: Transformer) -> tuple[int, int]:
 
 
 def experts_hit(model: Transformer, tokens: Figure) -> Figure:
-    """Distinct experts of a layer that so many tokens go to, where routing is even."""
+    """Distinct experts of a layer that so many tokens go to."""
     if model.experts is None:
         return 0.0 * tokens
     count, per_token = model.experts.count, model.experts.per_token
-    return count * (1 - (1 - per_token / count) ** tokens)
+    return count * (1 - (1 - per_token / count) ** (tokens**UNLIKE_TOKENS))
 
 
 def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) -> Figure:
@@ -143,8 +148,15 @@ def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) ->
     )
     numbers = model.full_layers * length * full_numbers
     numbers = numbers + windowed * _token_numbers(model, model.kv_heads, model.head_dim, tensor)
-    state = STATE_BYTES * attention.linear_layers * attention.linear_state / tensor
-    return numbers * run.cache_bytes / figure(run.parallelism.sequence) + state
+    kept = numbers * run.cache_bytes / figure(run.parallelism.sequence)
+    return kept + _state_bytes(model, run)
+
+
+def _state_bytes(model: Transformer, run: ServingRun) -> Figure:
+    """Bytes of the states of linear attention; a step reads them and writes them."""
+    attention = model.attention
+    numbers = attention.linear_layers * attention.linear_state
+    return STATE_BYTES * numbers / figure(run.parallelism.tensor)
 
 
 def attended_tokens(model: Transformer, length: Figure) -> Figure:
@@ -167,10 +179,6 @@ def _attention_operations(model: Transformer, through: PassTokens) -> Figure:
     latent = model.attention.latent
     width = latent.kv_rank + latent.rope_dim / 2 if latent else model.head_dim
     return 4 * model.heads * width * model.layers * through.tokens * through.attended
-
-
-def _peak(hardware: SliceHardware, run: ServingRun) -> float:
-    return float(hardware.device.bf16_flops)
 
 
 def _exchanges(

@@ -5,7 +5,7 @@ same: two a parameter, and the products of attention.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,11 +38,13 @@ class Matrix:
     experts: int = 0
     per_token: int = 1
     is_last: bool = False
+    is_attention: bool = False
 
 
 def dense_matrices(model: Transformer) -> Iterator[Matrix]:
     """The matrices of all layers that every token goes through."""
-    yield from _attention_matrices(model)
+    for matrix in _attention_matrices(model):
+        yield replace(matrix, is_attention=True)
     yield from _mlp_matrices(model, model.dense_layers - model.wide_mlp_layers, model.mlp_hidden)
     yield from _mlp_matrices(model, model.wide_mlp_layers, 2 * model.mlp_hidden)
     if experts := model.experts:

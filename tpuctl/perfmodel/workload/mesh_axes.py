@@ -40,6 +40,9 @@ def crossings(hardware: SliceHardware, parallelism: Parallelism) -> Mapping[str,
     crossings = {}
     for kind in PLACED_FIRST:
         ways = np.asarray(getattr(parallelism, kind), np.int64)
+        if ways.ndim == 0 and ways == 1:
+            crossings[kind] = Crossing(1 / rate, 0.25 / rate)
+            continue
         shared = np.gcd(ways, on_chip)
         ways, on_chip = ways // shared, on_chip // shared
         parts = _place(ways, free)

@@ -62,6 +62,6 @@ def prompt_terms(
         "weights": maximum(weights - compute, 0.0 * compute),
         "cache": parts["cache"] * reading,
         "collectives": parts["collectives"] * computing,
-        "layers": parts["layers"] * reading,
-        "step": constants.step_s * reading + 0.0 * compute,
+        "layers": parts["layers"] * reading * factors.overhead,
+        "step": constants.step_s * reading * factors.overhead + 0.0 * compute,
     }

@@ -30,10 +30,9 @@ class ServingConstants:
     """Pooled constants; an efficiency is a share (0 to 1) of the device's peak.
 
     `prompt_efficiency` and `prompt_expert_efficiency` are of the MXU's peak, for matrices that all
-    tokens and that some tokens go through. `attention_s` is for one sequence in one layer,
-    `collective_s` for one collective, `layer_s` for one layer, `expert_layer_s` and `linear_layer_s`
-    for what experts and linear attention add to it, `step_s` for one step of the engine, `request_s`
-    for one request in a step.
+    tokens and that some tokens go through. The others are seconds of one sequence in one layer, one
+    collective, one layer, what experts and linear attention add to a layer, one step of the engine,
+    and one request in a step.
     """
 
     weight_efficiency: Figure
@@ -55,12 +54,16 @@ class ServingConstants:
 class KnownFactors:
     """What rows of the same generation, engine and model took over the pooled constants.
 
-    `kinds` names those of the three that have public rows.
+    `decode` is for all of a step, `overhead` for what is not read or computed, `prompt` for
+    prompts.
+    `lockstep` says how much of a prompt the ranks that do not read it wait for: 0 none, 1 all.
+    `kinds` names those of generation, engine and model that have public rows.
     """
 
-    decode: float
-    prompt: float
-    lockstep: float
+    decode: Figure
+    overhead: Figure
+    prompt: Figure
+    lockstep: Figure
     kinds: tuple[str, ...]
 
 
@@ -81,7 +84,7 @@ def estimate(
 ) -> WorkloadEstimate:
     """The sum of the terms with the interval that holds for what is known."""
     value = reduce(add, terms.values())
-    spread = _document()["spread"]["known" if "model" in factors.kinds else "unknown"]
+    spread = _document()["spread"][_like(factors.kinds)]
     return WorkloadEstimate(
         value_s=value,
         low_s=value * spread["low"],
@@ -98,13 +101,22 @@ def canonical_name(model: Transformer) -> str:
     return _names().get(model, "")
 
 
+def _like(kinds: tuple[str, ...]) -> str:
+    """Whose spread holds: that of known rows, of other models or engines, or of generations."""
+    if "generation" not in kinds:
+        return "elsewhere"
+    return "known" if len(kinds) == len(KINDS) else "other model"
+
+
 @cache
 def _factors(generation: str, engine: str, model: str) -> KnownFactors:
     known = _document()["factors"]
     asked = dict(zip(KINDS, (generation, engine, model), strict=True))
     decode = [known[kind].get(name, 1.0) for kind, name in asked.items()]
+    decode.append(known["pair"].get(f"{engine} {model}", 1.0))
     return KnownFactors(
         decode=float(np.prod(decode)),
+        overhead=float(known["overhead"].get(engine, 1.0)),
         prompt=float(known["prompt"].get(engine, 1.0)),
         lockstep=float(known["lockstep"].get(engine, known["lockstep"][""])),
         kinds=tuple(kind for kind, name in asked.items() if name in known[kind]),

@@ -1,7 +1,10 @@
 """What a training step asks of one device, in seconds at the peaks: nothing here is fitted."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +24,15 @@ WIRE_BYTES = 2
 DCN_BYTES_PER_S_UNKNOWN = 3.125e9
 """25 Gbit/s a device where no rate is public: the least of the generations with one."""
 
+PIPELINE_PARTS = 4
+"""Microbatches a stage, where nobody says how many."""
+
 WIDE = 512
 """A product of matrices this wide has as much to start and to end as to multiply."""
 
-_RECOMPUTED: Mapping[str, float] = {"none": 0.0, "minimal": 0.0, "full": 1.0, "offload": 0.0}
-"""Forward passes of the layers' matrices that the backward pass does again."""
+_RECOMPUTED: Mapping[str, float] = {"none": 0.0, "minimal": 0.0, "full": 1.0, "offload": 0.5}
+"""Forward passes of a layer that the backward pass does again; of what waits in the host's memory,
+frameworks keep attention's projections, and compute the MLP again."""
 _FLASH_BACKWARD = 2.5
 """The backward kernel has five products where the forward one has two."""
 
@@ -41,7 +48,7 @@ class StepWork:
     `expert_memory`, `elementwise`, `dispatch`, `quantize`, `logits` and `optimizer` what moves in
     HBM. `fsdp`, `tensor`, `sequence`, `expert`, `data`, `pipeline`, `dcn` are collectives at the
     links' peak. `layer_passes` counts layers that are started; `bubble` is the share of the busy
-    time in which a pipeline stage waits.
+    time in which a pipeline stage waits, `slice_doublings` how often one slice was doubled.
     """
 
     matmul: Figure
@@ -70,6 +77,7 @@ class StepWork:
     dcn: Figure
     layer_passes: Figure
     bubble: Figure
+    slice_doublings: Figure
 
 
 def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> StepWork:
@@ -84,7 +92,8 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
     vocab_bytes = 4 * tokens * model.vocab / vocab_cut
     vocab_passes = 6 * (1 + model.mtp_layers)
     vocab_flops = vocab_passes * tokens * model.hidden * model.vocab / vocab_cut
-    stored = _stored(run, count_parameters(model), stages)
+    count = count_parameters(model)
+    stored = _stored(run, count, stages)
     state_bytes = 2 * run.weight_bytes + run.gradient_bytes + 2 * run.moment_bytes
     return StepWork(
         **{name: run.accumulation_steps * part / stages for name, part in computed.items()},
@@ -93,8 +102,9 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
         logits=3 * vocab_bytes / hbm,
         optimizer=stored * state_bytes / hbm,
         layer_passes=run.accumulation_steps * (2 + again) * model.layers / stages,
-        bubble=(stages - 1) / np.maximum(stages, run.accumulation_steps),
-        **_exchanged(hardware, model, run, tokens, stored),
+        slice_doublings=np.log2(np.asarray(cut.slices, float)),
+        bubble=(stages - 1) / _microbatches(run, stages),
+        **_exchanged(hardware, model, run, tokens, count),
     )
 
 
@@ -108,8 +118,8 @@ def _computed(
     tensor = np.asarray(run.parallelism.tensor, float)
     hbm = device.hbm_bytes_per_s
     passes = 3 + _RECOMPUTED[run.remat]
-    dense = _products(device, run, layer_work.dense_matrices(model), tokens)
-    experts = _products(device, run, layer_work.expert_matrices(model), tokens)
+    dense = _products(device, model, run, tokens, "dense")
+    experts = _products(device, model, run, tokens, "experts")
     numbers = passes * tokens * _activation_numbers(model) / tensor
     places = run.capacity_factor or 1.0
     return {
@@ -158,26 +168,56 @@ class _Products:
 
 
 def _products(
-    device: catalog.Chip, run: TrainRun, matrices: Iterable[Matrix], tokens: Figure
+    device: catalog.Chip, model: Transformer, run: TrainRun, tokens: Figure, kind: str
 ) -> _Products:
-    cut, side = run.parallelism, device.mxu_side
     operand_bytes = 2 if run.precision == "bf16" else 1
-    tensor = np.asarray(cut.tensor, float)
-    once = again = narrow = moved = 0.0 * tokens * tensor
-    for matrix in matrices:
-        more = 0.0 if matrix.is_last else _RECOMPUTED[run.remat]
+    case = (model, device.mxu_side, run.remat, operand_bytes, kind)
+    once, again, narrow, row_bytes, weight_bytes = _of_tensor(case, run.parallelism.tensor)
+    rate = peak(device, run.precision)
+    weights = weight_bytes / run.parallelism.expert if kind == "experts" else weight_bytes
+    return _Products(
+        once=tokens * once / rate,
+        again=tokens * again / rate,
+        narrow=tokens * narrow / rate,
+        moved_bytes=tokens * row_bytes + weights,
+    )
+
+
+def _of_tensor(case: tuple[Any, ...], tensor: Any) -> np.ndarray:
+    """What a token costs, five figures by ways of tensor parallelism: there are few of them."""
+    if np.ndim(tensor) == 0:
+        return np.array(_token_cost(*case, int(tensor)))
+    ways, where = np.unique(tensor, return_inverse=True)
+    costs = np.array([_token_cost(*case, int(one)) for one in ways])
+    return costs.T[:, where.reshape(np.shape(tensor))]
+
+
+@lru_cache(maxsize=4096)
+def _token_cost(
+    model: Transformer, side: int, remat: str, operand_bytes: int, kind: str, tensor: int
+) -> tuple[float, float, float, float, float]:
+    """Operations of a token: once, again and by how narrow; bytes a token, and bytes of weights."""
+    once = again = narrow = row_bytes = weight_bytes = 0.0
+    matrices = layer_work.expert_matrices if kind == "experts" else layer_work.dense_matrices
+    for matrix in matrices(model):
+        more = _passes_again(remat, matrix)
         k = matrix.inputs / (tensor if matrix.cut == "inputs" else 1)
         n = matrix.outputs / (tensor if matrix.cut == "outputs" else 1)
-        copies, rows = matrix.count, tokens
-        if matrix.experts:
-            copies = copies * matrix.experts / cut.expert
-            rows = tokens * matrix.per_token * cut.expert / matrix.experts
-        padded = 2 * copies * rows * np.ceil(k / side) * side * np.ceil(n / side) * side
+        copies = matrix.count * matrix.per_token
+        padded = 2 * copies * math.ceil(k / side) * side * math.ceil(n / side) * side
         once, again = once + 3 * padded, again + more * padded
-        narrow = narrow + (3 + more) * padded * (WIDE / k + WIDE / n)
-        moved = moved + (3 + more) * copies * (operand_bytes * (rows * k + k * n) + 2 * rows * n)
-    rate = peak(device, run.precision)
-    return _Products(once / rate, again / rate, narrow / rate, moved)
+        narrow += (3 + more) * padded * (WIDE / k + WIDE / n)
+        row_bytes += (3 + more) * copies * (operand_bytes * k + 2 * n)
+        weights = matrix.count * (matrix.experts or 1) * k * n
+        weight_bytes += (3 + more) * operand_bytes * weights
+    return once, again, narrow, row_bytes, weight_bytes
+
+
+def _passes_again(remat: str, matrix: Matrix) -> float:
+    """Forward passes of one matrix that the backward pass does again."""
+    if matrix.is_last or (remat == "offload" and matrix.is_attention):
+        return 0.0
+    return float(_RECOMPUTED[remat] > 0)
 
 
 def _activation_numbers(model: Transformer) -> float:
@@ -206,12 +246,29 @@ def _attention(
     }
 
 
-def _stored(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
-    """Parameters that a device keeps."""
+def _microbatches(run: TrainRun, stages: Figure) -> Figure:
+    """Parts of a batch that follow each other through a pipeline.
+
+    They are the accumulation steps; where there are none, four a stage, which GPipe asks for
+    (arXiv 1811.06965), or as many as there are sequences.
+    """
+    steps = np.asarray(run.accumulation_steps, float)
+    sequences = np.asarray(run.sequences / run.parallelism.batch_ways, float)
+    return np.where(steps > 1, steps, np.clip(sequences, 1, PIPELINE_PARTS * stages))
+
+
+def _gathered(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
+    """Parameters that a device multiplies with: all of its layers, and its experts of them."""
     cut = run.parallelism
     dense = count.total - count.experts
-    kept = (dense + count.experts / cut.expert) / (cut.fsdp * cut.dcn_fsdp * cut.tensor * stages)
-    return np.asarray(kept, float)
+    return np.asarray((dense + count.experts / cut.expert) / (cut.tensor * stages), float)
+
+
+def _stored(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
+    """Parameters that a device keeps; what no expert is, is cut over the expert ways, too."""
+    cut = run.parallelism
+    ways = cut.fsdp * cut.dcn_fsdp * cut.expert * cut.tensor * stages
+    return np.asarray(count.total / ways, float)
 
 
 def _exchanged(
@@ -219,13 +276,14 @@ def _exchanged(
     model: Transformer,
     run: TrainRun,
     tokens: Figure,
-    stored: Figure,
+    count: ParameterCount,
 ) -> dict[str, Figure]:
     """Seconds of the collectives of a step at the links' peak."""
     cut = run.parallelism
     over = crossings(hardware, cut)
     stages = np.asarray(cut.pipeline * cut.dcn_pipeline, float)
-    gathered = stored * cut.fsdp * cut.dcn_fsdp * WIRE_BYTES
+    stored = _stored(run, count, stages)
+    gathered = _gathered(run, count, stages) * WIRE_BYTES
     passes = run.accumulation_steps * 3
     again = _RECOMPUTED[run.remat]
     row_bytes = WIRE_BYTES * tokens * model.hidden

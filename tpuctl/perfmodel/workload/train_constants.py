@@ -25,7 +25,8 @@ class TrainConstants:
     nothing is computed, however much there is to compute beside it. `_traffic` is the bytes that
     move in HBM over those of the formula. `narrow_` is by how much matrices 512 wide take longer
     than wide ones, `recomputed_share` what is really computed again of what could be,
-    `masked_share` the part of the mask of tokens and places that is multiplied, and
+    `slice_wait` what waiting for the slowest slice adds with every doubling of
+    the slices, `masked_share` the part of the mask of tokens and places that is multiplied, and
     `attention_padding` the power of what heads that do not fill the MXU are padded by.
     """
 
@@ -48,6 +49,7 @@ class TrainConstants:
     exposed_tensor: Any
     exposed_expert: Any
     exposed_dcn: Any
+    slice_wait: Any
     layer_launch_s: Any
     step_launch_s: Any
     slowness: Any = 1.0

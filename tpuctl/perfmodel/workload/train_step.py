@@ -5,6 +5,7 @@
 computing  products at what the MXU reaches of its peak; a product and what it moves in HBM are
            added, as fits large products better than the longer of both
 collective a share of each is exposed; the rest hides behind computing as far as there is enough
+stragglers a share of computing for every doubling of the slices: the slowest is waited for
 bubble     stages of a pipeline wait (stages - 1) / microbatches of the busy time (GPipe,
            arXiv 1811.06965)
 
@@ -83,6 +84,7 @@ def step_terms(
         + constants.masked_share * work.masking / constants.matmul_efficiency,
         "optimizer": work.optimizer / memory,
         **exposed,
+        "stragglers": constants.slice_wait * work.slice_doublings * computing,
         "launch": constants.layer_launch_s * work.layer_passes + constants.step_launch_s,
     }
     terms["bubble"] = work.bubble * reduce(add, terms.values())

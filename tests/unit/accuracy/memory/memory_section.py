@@ -20,8 +20,8 @@ print them as GB); rows are in `tests/unit/accuracy/memory/peak_rows.json`. Aske
 not fitted: a median of {median} % and a 90th percentile of {p90} %.
 
 {errors}
-Whether {rows} published runs fit, and what the model says of them. Said to fit and did not:
-{false_fits}. Said not to fit and ran: {false_no}.
+Whether {rows} published runs fit, and what the model says of them. {false_fits} are said to fit
+and did not; {false_no} are said not to fit and ran.
 
 {fits}
 - Weights and moments follow from the sharding and are exact. Four constants are fitted: the layer
@@ -30,8 +30,9 @@ Whether {rows} published runs fit, and what the model says of them. Said to fit 
   {gathered_layers:.2f} layers are gathered at once. The interval is {low:.2f} to {high:.2f} times
   what is not exact; its low end has the weights of one layer only.
 - **Nearly all peaks are of one model and one publication** (Hunyuan 3, a mixture of experts, in
-  MaxText). The held-out ones have other numbers of layers or experts, other sharding or precision.
-  Dense models are six rows, one of them without rematerialization of products.
+  MaxText). The held-out ones have other numbers of layers or experts, other sharding or precision;
+  they were in sight when the formulas were written, and have moved no constant. Dense models are
+  six rows, one of them without rematerialization of products.
 - Steps that would hold more than there is ran, until not even the weights of one layer at a time
   fit: XLA then gathers less ahead and computes more again. Their modelled peak is the memory.
 - What the compiler wanted of runs that it refused is not among the errors: it is what was left

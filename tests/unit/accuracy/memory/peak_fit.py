@@ -2,12 +2,14 @@
 
 Four are fitted to the rows of use `fitted`, by the least squares of the logarithms of the peaks.
 The interval is of what is not exact (parameters follow from the sharding): measured over modelled,
-over fitted and development rows, the ends among them; a row whose notes say that the model does not
-know what it does makes no interval.
+over fitted and development rows. The high end is the greatest ratio to the value; a row whose notes
+say that the model does not know what it does is left out. The low end is the smallest ratio to what
+a step holds at least, with the weights of one layer.
 """
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -22,8 +24,6 @@ FITTED = ("working_sets", "dispatch_copies", "logit_bytes", "gathered_layers")
 START = (1.5, 6.0, 3.0, 2.0)
 RESERVE_BYTES = 285_212_672
 """268 to 272 MiB: what XLA's messages name as reserved on v6e, v5p and tpu7x."""
-LEAST = 0.7
-"""The low end is no higher: DeepSeek-V3 ran on v5p where the model has 40 % more than there is."""
 
 
 def fitted_constants() -> dict[str, float]:
@@ -31,9 +31,11 @@ def fitted_constants() -> dict[str, float]:
     rows = peaks("fitted")
     found = np.exp(smallest(_squares(rows), np.log(START)))
     constants = dict(zip(FITTED, map(float, found), strict=True))
-    constants |= {"reserve_bytes": RESERVE_BYTES, "low": LEAST, "high": 1.0}
-    ratios = [_passing(row, constants) for row in peaks("fitted", "development") if not row.notes]
-    return constants | {"low": min(LEAST, *ratios), "high": max(ratios)}
+    constants |= {"reserve_bytes": RESERVE_BYTES, "low": 0.5, "high": 1.0}
+    rows = peaks("fitted", "development")
+    low = min(_passing(row, constants).over_least for row in rows)
+    high = max(_passing(row, constants).over_value for row in rows if not row.notes)
+    return constants | {"low": low, "high": high}
 
 
 def text() -> str:
@@ -58,12 +60,21 @@ def _squares(rows: list[PeakRow]) -> Callable[[np.ndarray], float]:
     return squares
 
 
-def _passing(row: PeakRow, constants: Mapping[str, float]) -> float:
+@dataclass(frozen=True)
+class _Ratios:
     """Measured over modelled of what is not exact: all but weights and moments."""
+
+    over_value: float
+    over_least: float
+
+
+def _passing(row: PeakRow, constants: Mapping[str, float]) -> _Ratios:
     with patch.object(device_memory, "memory_constants", lambda: constants):
         estimate = device_memory.train_memory(row.hardware, row.model, row.run)
-    exact = estimate.kinds["weights"] + estimate.kinds["optimizer"]
-    return float((row.peak_bytes - exact) / (estimate.value_bytes - exact))
+    exact = float(estimate.kinds["weights"] + estimate.kinds["optimizer"])
+    measured = (row.peak_bytes or 0) - exact
+    least = (float(estimate.low_bytes) - exact) / constants["low"]
+    return _Ratios(measured / (float(estimate.value_bytes) - exact), measured / least)
 
 
 if __name__ == "__main__":

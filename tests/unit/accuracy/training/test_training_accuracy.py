@@ -23,8 +23,8 @@ from unit.accuracy.training.training_scores import (
 
 BARS = {
     # what is left out, whether of experts: median and 90th percentile, in percent
-    ("family", False): (12, 23),  # 8 and 20 were asked for; docs/accuracy.md says what bounds it
-    ("family", True): (12, 36),  # 12 and 30 were asked for
+    ("family", False): (10, 20),  # 8 and 20 were asked for; docs/accuracy.md says what bounds it
+    ("family", True): (12, 30),
     ("generation", False): (12, 25),
     ("generation", True): (20, 45),
 }
@@ -77,7 +77,7 @@ def test_every_row_has_a_source_a_use_and_a_mesh_that_its_slices_have():
 def test_steps_that_were_left_out_are_as_near_as_the_page_says(field, has_experts):
     chosen = of_use("fitted") & (column("has_experts") == has_experts)
     found = step_score(left_out_s(field), chosen)
-    assert (found.median, found.p90) <= BARS[field, has_experts]
+    assert found.median <= BARS[field, has_experts][0]
     assert found.p90 <= BARS[field, has_experts][1]
 
 
@@ -90,17 +90,19 @@ def test_the_faster_of_two_configurations_is_mostly_told():
 def test_intervals_cover_four_of_five_steps_and_are_narrow():
     for kinds in training_scores.spreads().values():
         assert all(high / low <= 1.601 for low, high in kinds.values())
-    for field, known in (("family", "generation"), ("generation", "nothing")):
-        chosen = of_use("fitted", "development")
-        assert training_scores.covered(left_out_s(field), chosen, known) >= 80
+    chosen = of_use("fitted", "development")
+    for predicted_s, known in (
+        (training_scores.packaged_s(), "model"),
+        (left_out_s("family"), "generation"),
+        (left_out_s("generation"), "nothing"),
+    ):
+        assert training_scores.covered(predicted_s, chosen, known) >= 80, known
 
 
 def test_the_packaged_model_says_what_the_fit_says():
-    full = training_scores.fitted_s()
-    for number, row in enumerate(training_rows.training_rows()):
-        slow = training_scores.full_fit().frameworks.get(row.framework, 1.0)
-        packaged = train_step(row.hardware, row.model, row.run).value_s * slow
-        assert packaged == pytest.approx(full[number], rel=5e-3), row.name
+    rows = training_rows.training_rows()
+    packaged = [train_step(row.hardware, row.model, row.run).value_s for row in rows]
+    assert packaged == pytest.approx(training_scores.packaged_s(), rel=5e-3)
 
 
 def test_the_matrices_of_a_layer_are_the_parameters_of_the_model():

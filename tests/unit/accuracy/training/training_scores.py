@@ -12,7 +12,7 @@ import numpy as np
 from unit.accuracy.training.training_fit import Fit, column, fit
 from unit.accuracy.training.training_rows import TrainingRow, training_rows
 
-NOMINAL = 0.85
+NOMINAL = 0.9
 """Share of the steps that an interval is made for."""
 WIDEST = 1.6
 """High over low, at most: a wider interval tells nobody which slice to take."""
@@ -48,6 +48,15 @@ def full_fit() -> Fit:
 def fitted_s() -> np.ndarray:
     """Of every row, what the packaged constants say: fitted rows have been seen."""
     return full_fit().predicted_s(np.ones(len(training_rows()), bool))
+
+
+@cache
+def packaged_s() -> np.ndarray:
+    """Of every row, what the package says: it knows of no framework."""
+    told = full_fit()
+    return Fit(told.constants, told.generations, {}).predicted_s(
+        np.ones(len(training_rows()), bool)
+    )
 
 
 @cache
@@ -111,11 +120,11 @@ def ordered_pairs(predicted_s: np.ndarray, chosen: np.ndarray) -> tuple[int, int
 def spreads() -> dict[str, dict[str, tuple[float, float]]]:
     """Kind -> what is known -> low and high of measured over predicted.
 
-    `model`: steps of that very model and generation are fitted, scored without that publication;
-    `generation`: others of the generation; `nothing`: none of the generation.
+    `model`: steps of that very model and generation are fitted, `generation`: others of the
+    generation, `nothing`: none of the generation.
     """
     known = {
-        "model": left_out_s("publication"),
+        "model": packaged_s(),
         "generation": left_out_s("family"),
         "nothing": left_out_s("generation"),
     }
@@ -141,18 +150,24 @@ def covered(predicted_s: np.ndarray, chosen: np.ndarray, known: str) -> float:
 
 
 def _window(ratios: np.ndarray) -> tuple[float, float]:
-    """The narrowest range of NOMINAL of the ratios; where that is too wide, the best of WIDEST."""
+    """The narrowest range of NOMINAL of the ratios; where that is too wide, WIDEST around most."""
     logs = np.sort(np.log(ratios))
     inside = int(np.ceil(NOMINAL * logs.size)) - 1
     widths = logs[inside:] - logs[: logs.size - inside]
     start = int(np.argmin(widths))
     low, high = logs[start], logs[start + inside]
     if high - low > np.log(WIDEST):
-        held = [np.sum((logs >= one) & (logs <= one + np.log(WIDEST))) for one in logs]
-        low = logs[int(np.argmax(held))]
+        low = _best_start(logs, float(np.log(WIDEST)))
         high = low + np.log(WIDEST)
-    low, high = min(low, -0.01), max(high, 0.01)
-    return float(np.exp(low)), float(np.exp(high))
+    return float(np.exp(min(low, -0.01))), float(np.exp(max(high, 0.01)))
+
+
+def _best_start(logs: np.ndarray, width: float) -> float:
+    """Where a range of `width` begins that holds the most; of several such, the most central."""
+    starts = np.linspace(-width, 0, 201)
+    held = np.array([np.sum((logs >= one) & (logs <= one + width)) for one in starts])
+    best = starts[held == held.max()]
+    return float(best[np.argmin(np.abs(best + width / 2))])
 
 
 def _pairs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tpuctl import catalog
 from tpuctl.errors import UsageError
 from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count
+from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.checkpoints import interval
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.compared_slices import ComparedSlice
@@ -18,7 +19,6 @@ from tpuctl.operations.planning.mesh_choices import (
     filled_mesh,
     mesh_choices,
     mesh_fault,
-    mesh_text,
 )
 from tpuctl.operations.planning.run_cost import SavedState, SpotAssumptions, spot_run
 

@@ -180,6 +180,12 @@ def test_generations_without_a_price_are_planned_when_they_are_named():
     assert row.marks == (Mark.FASTEST,)
 
 
+def test_a_generation_that_is_named_is_compared_without_a_price_too():
+    both = plan(slices=SliceChoice(generations=("v6e", "tpu7x")))
+    assert {row.where.kind.generation for row in both.rows} == {"v6e", "tpu7x"}
+    assert all(row.where.on_demand for row in plan(slices=SliceChoice()).rows)
+
+
 def test_the_batch_follows_a_published_rule_where_none_is_given():
     found = plan(batch_sequences=None, tokens=1e12)
     # 0.292 x (6 x 8.03e9 x 1e12)^0.3271 = 7.7M tokens: 937 sequences, about 2^10.

@@ -84,5 +84,5 @@ def _draw_usd(axes: Axes, rows: Sequence[PlannedSlice], colour: str, *, is_spot:
     )  # fmt: skip
     for row, usd in priced:
         if row.marks:
-            text = f" {', '.join(row.marks)}: {row.where.kind.name}"
-            axes.annotate(text, (row.where.chips, usd), fontsize=8, va="bottom")
+            text = f"{', '.join(row.marks)}: {row.where.kind.name} "
+            axes.annotate(text, (row.where.chips, usd), fontsize=8, va="bottom", ha="right")

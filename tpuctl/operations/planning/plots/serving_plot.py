@@ -21,10 +21,8 @@ def plot_curves(path: Path, title: str, rows: Sequence[ServedSlice], *, is_spot:
     Without any nothing is written. Raises PreconditionError (no matplotlib) and LocalIOError.
     """
     served = [row for row in rows if row.best]
-    order = sorted(
-        served,
-        key=lambda row: (usd := served_usd(row, is_spot=is_spot)) is None or (usd or 0.0),
-    )
+    usd = {row.where.kind.name: served_usd(row, is_spot=is_spot) for row in served}
+    order = sorted(served, key=lambda row: usd[row.where.kind.name] or float("inf"))
     drawn = order[: len(COLOURS)]
     if drawn:
         write_figure(path, lambda: _figure(title, drawn, is_spot=is_spot))

@@ -1,0 +1,1 @@
+"""Pictures of plans, drawn by matplotlib."""
