@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed"
 )
 
+from tpuctl.byte_size import size_text  # noqa: E402
 from tpuctl.errors import UsageError  # noqa: E402
 from tpuctl.operations.planning.tracing.jax_trace import trace  # noqa: E402
 from tpuctl.operations.planning.tracing.traced_program import (  # noqa: E402
@@ -17,6 +20,7 @@ from tpuctl.operations.planning.tracing.traced_program import (  # noqa: E402
     trace_function,
 )
 
+ROOT = Path(__file__).parents[3]
 PROGRAMS = """
 import jax, jax.numpy as jnp
 from jax import lax
@@ -279,3 +283,13 @@ def test_shapes_that_are_typed_are_arguments(tmp_path):
 def test_a_module_that_is_not_there():
     with pytest.raises(UsageError, match="no module named 'nowhere.at.all'"):
         trace_function(TraceRequest("nowhere.at.all:train"), os.environ)
+
+
+def test_the_example_of_the_page_is_traced_and_holds_what_the_page_says(tmp_path):
+    page = (ROOT / "docs" / "from-jax.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "train.py").write_text(code)
+    program = trace_function(TraceRequest(f"{tmp_path}/train.py:step"), os.environ)
+    held = [size_text(round(each)) for each in (program.argument_bytes, program.peak_bytes)]
+    assert f"arguments {held[0]}, results {held[0]}, at most {held[1]}" in page
+    assert max(each.count for each in program.operations) == 48

@@ -105,6 +105,12 @@ def test_what_nobody_uses_is_left_out(program):
     assert program.kernels(program.step("elementwise", "neg", x)) == [("neg", 200, 200)]
 
 
+def test_the_counter_of_a_loop_is_no_kernel(program):
+    counter = program.step("elementwise", "add", program.argument(elements=1), elements=1)
+    x = program.step("elementwise", "neg", program.argument())
+    assert program.kernels(counter, x) == [("neg", 200, 200)]
+
+
 def test_held_is_what_lives_at_once(program):
     x = program.argument()
     y = program.step("elementwise", "exp", x)

@@ -66,6 +66,12 @@ class Group:
         outs = (value for step in self.steps for value in step.outs)
         return [v for v in outs if v.is_result or not all(map(self.has, v.users))]
 
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is about single numbers, such as the counter of a loop: no kernel is."""
+        values = (value for step in self.steps for value in (*step.ins, *step.outs))
+        return all(value.elements <= 1 for value in values)
+
     def has(self, step: Step | None) -> bool:
         """Whether the step is part of it."""
         return step is not None and step.group is self
@@ -187,7 +193,7 @@ def emitted(scope: Scope) -> Iterator[dict[str, Any]]:
     last = {id(step.group): step for step in scope.steps if step.group}
     for step in scope.steps:
         if step.group is not None:
-            if last[id(step.group)] is step:
+            if last[id(step.group)] is step and not step.group.is_scalar:
                 yield {"count": scope.count, **pass_fields(step.group)}
         elif step.kind != "call":
             fields = dict(step.fields)
