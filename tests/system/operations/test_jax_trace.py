@@ -101,6 +101,18 @@ def spread():
     cut = [jax.sharding.NamedSharding(mesh, spec) for spec in (P("data"), P())]
     return jax.jit(lambda x, w: x @ w, in_shardings=cut), shape(64, 256), shape(256, 256)
 
+def explicit():
+    mesh = jax.make_mesh((2, 2), ("data", "model"))
+    def cut(*sides, spec):
+        sharding = jax.sharding.NamedSharding(mesh, spec)
+        return jax.ShapeDtypeStruct(sides, jnp.float32, sharding=sharding)
+    def step(w, x):
+        def loss(w):
+            whole = jax.sharding.reshard(w, jax.sharding.NamedSharding(mesh, P(None, "model")))
+            return (jnp.einsum("bk,kn->bn", x, whole) ** 2).sum()
+        return w - jax.grad(loss)(w)
+    return step, cut(256, 512, spec=P("data", "model")), cut(64, 256, spec=P("data", None))
+
 def precise():
     return lambda x, w: jnp.dot(x, w, precision="highest"), shape(64, 64), shape(64, 64)
 """
@@ -197,6 +209,20 @@ def test_in_shard_map_arrays_are_a_devices_own_and_exchanges_are_seen(traced):
         (256, 16, 256),
     ]
     assert answer["argument_bytes"] == 4 * (512 * 256 + 64 * 512) / 8
+
+
+def test_explicit_sharding_says_what_is_exchanged(programs):
+    program = trace_function(TraceRequest(f"{programs}:explicit", devices=4), os.environ)
+    assert (program.devices, program.notes) == (4, ())
+    exchanges = [
+        (each.exchange, each.ways, each.read_bytes) for each in program.operations if each.exchange
+    ]
+    whole_bytes = 4 * 256 * 512 / 2  # cut over `model` alone
+    assert exchanges == [("all_gather", 2, whole_bytes), ("all_reduce", 2, whole_bytes)]
+    assert [each.sides for each in program.operations if each.kind == "matmul"] == [
+        (32, 256, 256),
+        (256, 32, 256),
+    ]
 
 
 def test_a_float32_product_is_one_pass_unless_more_is_asked(traced):

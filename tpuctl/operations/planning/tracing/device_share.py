@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,15 +49,28 @@ def arguments_of(program: Program, jaxpr: Any) -> list[Value]:
 
 def named_ways(sharding: Any) -> int | None:
     """Into how many parts a sharding with named axes cuts an array; None where it does not say."""
-    mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
-    if mesh is None or spec is None or not mesh.axis_names:
+    spec = getattr(sharding, "spec", None)
+    return None if spec is None else _ways_of(sharding, spec)
+
+
+def side_ways(aval: Any) -> list[int] | None:
+    """Into how many parts the type of an array says that each side is cut; None without a word."""
+    sharding: Any = getattr(aval, "sharding", None)
+    if named_ways(sharding) is None:
+        return None
+    parts = [*sharding.spec, *[None] * len(aval.shape)][: len(aval.shape)]
+    return [_ways_of(sharding, [part]) or 1 for part in parts]
+
+
+def _ways_of(sharding: Any, parts: Iterable[Any]) -> int | None:
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is None or not mesh.axis_names:
         return None
     types = getattr(mesh, "axis_types", None) or ()
-    is_told = type(mesh).__name__ == "Mesh" or all("Explicit" in str(kind) for kind in types)
-    if not is_told:
+    if type(mesh).__name__ != "Mesh" and not all("Explicit" in str(kind) for kind in types):
         return None
     sizes = dict(mesh.shape)
-    axes = [axis for part in spec for axis in (part if isinstance(part, tuple) else (part,))]
+    axes = [axis for part in parts for axis in (part if isinstance(part, tuple) else (part,))]
     return math.prod(int(sizes.get(axis, 1)) for axis in axes if axis is not None)
 
 

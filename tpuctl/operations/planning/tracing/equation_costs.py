@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tpuctl.operations.planning.tracing.device_share import Program, inner_jaxpr
+from tpuctl.operations.planning.tracing.device_share import Program, inner_jaxpr, side_ways
 from tpuctl.operations.planning.tracing.kernels import Value, moved_once
 
 FORMATS = {"bfloat16": "bf16", "float16": "f16", "int8": "int8", "uint8": "int8", "int4": "int8"}
@@ -109,13 +109,34 @@ def dot(program: Program, equation: Any) -> tuple[str, dict[str, Any]]:
     """A product of matrices: its sides and batch."""
     (contracted, _), (batched, _) = equation.params["dimension_numbers"]
     left, right = (atom.aval for atom in equation.invars[:2])
-    batch = math.prod(left.shape[place] for place in batched)
-    k = math.prod(left.shape[place] for place in contracted)
-    m = math.prod(left.shape) // max(1, batch * k)
-    n = math.prod(right.shape) // max(1, batch * k)
-    sides = cut([m, n, batch], program.share)
     dtype = product_dtype(program, equation, left, right)
+    shapes, share = local_shapes(program, left, right)
+    batch = math.prod(shapes[0][place] for place in batched)
+    k = math.prod(shapes[0][place] for place in contracted)
+    m, n = (math.prod(shape) / max(1, batch * k) for shape in shapes)
+    sides = cut([m, n, batch], share)
     return "matmul", {"sides": [sides[0], k, sides[1]], "batch": sides[2], "dtype": dtype}
+
+
+def local_shapes(program: Program, left: Any, right: Any) -> tuple[list[list[float]], float]:
+    """The sides of two operands on one device, and into how many parts they still are to be cut."""
+    ways = [side_ways(each) for each in (left, right)]
+    if program.share == 1 or ways[0] is None or ways[1] is None:
+        return [list(left.shape), list(right.shape)], program.share
+    shapes = [
+        [side / count for side, count in zip(each.shape, counts or (), strict=True)]
+        for each, counts in zip((left, right), ways, strict=True)
+    ]
+    return shapes, 1.0
+
+
+def summed_ways(program: Program, equation: Any) -> int:
+    """Among how many devices the parts of a product are to be summed: its inner side is cut."""
+    (contracted, _), _ = equation.params["dimension_numbers"]
+    ways = side_ways(equation.invars[0].aval)
+    if program.share == 1 or ways is None:
+        return 1
+    return math.prod(ways[place] for place in contracted)
 
 
 def ragged(program: Program, equation: Any) -> tuple[str, dict[str, Any]]:

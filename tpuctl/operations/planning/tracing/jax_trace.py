@@ -25,6 +25,7 @@ from tpuctl.operations.planning.tracing.device_share import (
     array,
     mesh_sizes,
     outside_work,
+    side_ways,
 )
 from tpuctl.operations.planning.tracing.jaxpr_walk import finish, walk
 from tpuctl.operations.planning.tracing.kernels import Scope, distinct, merged
@@ -43,7 +44,8 @@ def trace(request: Mapping[str, Any]) -> dict[str, Any]:
     sizes = mesh_sizes(closed.jaxpr)
     program = Program(devices=math.prod(sizes.values()))
     program.share = float(program.devices)
-    if program.devices > 1 and outside_work(closed.jaxpr):
+    is_told = any(side_ways(variable.aval) for variable in closed.jaxpr.invars)
+    if program.devices > 1 and not is_told and outside_work(closed.jaxpr):
         program.note(
             "outside of shard_map the work is cut evenly over the mesh, and what XLA exchanges "
             "there is not counted"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tpuctl.operations.planning.tracing.device_share import Program, array, inner_jaxpr
-from tpuctl.operations.planning.tracing.equation_costs import OPAQUE, described
+from tpuctl.operations.planning.tracing.equation_costs import OPAQUE, described, summed_ways
 from tpuctl.operations.planning.tracing.kernels import Scope, Step, Value, held_bytes, operations_of
 
 ALIASES = frozenset(
@@ -24,7 +24,6 @@ ALIASES = frozenset(
         "pbroadcast",
         "sharding_constraint",
         "mesh_cast",
-        "reshard",
         "optimization_barrier",
         "reduce_precision",
         "bitcast_convert_type",
@@ -68,11 +67,32 @@ def append(program: Program, equation: Any, ins: list[Value], scope: Scope) -> l
         return [Value(elements=out.elements) for out in outs]
     if name in ALIASES:
         return [*ins[: len(outs)]] if len(ins) >= len(outs) else outs
-    step = Step(*described(program, equation, ins, outs))
-    scope.steps.append(step)
-    for out in outs:
-        out.producer = step
+    add_step(scope, Step(*described(program, equation, ins, outs)))
+    if name == "dot_general" and (ways := summed_ways(program, equation)) > 1:
+        return [exchanged(scope, "all_reduce", outs[0], outs[0], ways)]
     return outs
+
+
+def add_step(scope: Scope, step: Step) -> None:
+    """Append a step that makes its results."""
+    scope.steps.append(step)
+    for out in step.outs:
+        out.producer = step
+
+
+def exchanged(scope: Scope, operation: str, before: Value, like: Value, ways: int) -> Value:
+    """The array after devices exchanged their parts of it, as explicit sharding asks."""
+    after = Value(like.size_bytes, like.elements)
+    fields = {"exchange": operation, "ways": ways, "read_bytes": like.size_bytes}
+    add_step(scope, Step("collective", operation, [before], [after], fields))
+    return after
+
+
+def reshard(program: Program, equation: Any, ins: list[Value], scope: Scope) -> list[Value]:
+    """Another explicit sharding: larger parts are gathered; smaller ones are there already."""
+    after = array(program, equation.outvars[0].aval)
+    ways = round(after.elements / ins[0].elements) if ins[0].elements else 1
+    return [exchanged(scope, "all_gather", ins[0], after, ways)] if ways > 1 else ins[:1]
 
 
 def scan(program: Program, equation: Any, ins: list[Value], scope: Scope) -> list[Value]:
@@ -143,6 +163,7 @@ def shard_map(program: Program, equation: Any, ins: list[Value], scope: Scope) -
 
 
 CONTROL: Mapping[str, Callable[[Program, Any, list[Value], Scope], list[Value]]] = {
+    "reshard": reshard,
     "scan": scan,
     "while": while_loop,
     "cond": branch,
@@ -154,10 +175,7 @@ def add_call(
     scope: Scope, name: str, values: tuple[list[Value], list[Value]], extra_bytes: float
 ) -> None:
     """A step without a cost of its own: what is in it is counted elsewhere."""
-    step = Step("call", name, *values, extra_bytes=extra_bytes)
-    scope.steps.append(step)
-    for out in step.outs:
-        out.producer = step
+    add_step(scope, Step("call", name, *values, extra_bytes=extra_bytes))
 
 
 def work(operations: Iterable[Mapping[str, Any]]) -> float:
