@@ -215,6 +215,7 @@ BAD = {
     ("-t", "v5e-17"): "unknown accelerator type 'v5litepod-17'",
     ("--generation", "v9"): "unknown generation 'v9'",
     ("--zone", "us-west9-a"): "unknown zone 'us-west9-a'",
+    ("-t", "v5p-8", "--zone", "us-west4-a"): "v5p-8 is not offered in us-west4-a",
     ("--mesh", "fsdp"): "--mesh: 'fsdp' is not AXIS=WAYS",
     ("--mesh", "fdsp=4"): "unknown axis 'fdsp' of a mesh",
     ("--mesh", "fsdp=0"): "--mesh fsdp must be from 1 to 16.8M, not 0",
@@ -291,6 +292,27 @@ def test_a_shape_that_lacks_fields_names_them(tpuctl, tmp_path):
     )
 
 
+BAD_SHAPES = {
+    "heads: 0": "model.heads must be at least 1, not 0",
+    "heads: 8, experts: {count: 4, per_token: 8, hidden: 64}": (
+        "model.experts.per_token must be at most its 4 experts"
+    ),
+    "heads: 8, attention: {window_tokens: 512, window_layers: 9}": (
+        "model.attention.window_layers + linear_layers must be at most its 8 layers"
+    ),
+}
+
+
+def test_shapes_that_cannot_be_are_one_line_each(tpuctl, tmp_path):
+    file = tmp_path / "plan.yaml"
+    sides = "layers: 8, hidden: 64, kv_heads: 8, head_dim: 8, mlp_hidden: 64, vocab: 64"
+    errors = {}
+    for shape in BAD_SHAPES:
+        file.write_text(f"model: {{{sides}, {shape}}}\nrun: {{tokens: 1T, seq: 8192}}\n")
+        errors[shape] = tpuctl("plan", str(file))[2].splitlines()[0]
+    assert errors == {shape: f"error: {text}" for shape, text in BAD_SHAPES.items()}
+
+
 def test_a_service_has_a_row_for_each_slice_and_a_curve(tpuctl):
     _, out, _ = tpuctl(*SERVE, "-t", "v6e-4,v5litepod-8", "--rate", "10", "-o", "json")
     found = json.loads(out)
@@ -302,7 +324,7 @@ def test_a_service_has_a_row_for_each_slice_and_a_curve(tpuctl):
     assert list(first) == [
         "accelerator_type", "generation", "topology", "chips", "zone", "fits", "why", "marks",
         "mesh", "requests", "first_token_s", "token_s", "token_low_s", "token_high_s", "latency_s",
-        "tokens_per_s", "requests_per_s", "bound", "usd_per_million_tokens",
+        "tokens_per_s", "requests_per_s", "bound", "is_knee", "usd_per_million_tokens",
         "spot_usd_per_million_tokens", "least_latency_s", "slices_needed", "usd_per_hour",
         "spot_usd_per_hour", "curve",
     ]  # fmt: skip

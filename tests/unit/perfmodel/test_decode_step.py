@@ -11,6 +11,7 @@ from tpuctl.perfmodel.workload.forward_pass import experts_hit, sequence_cache_b
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.prefill import prefill
+from tpuctl.perfmodel.workload.serving_constants import known_engines
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 
@@ -140,3 +141,21 @@ def test_a_cached_prompt_is_read_in_a_shorter_time() -> None:
     cached = prefill(HARDWARE, MODEL, run_of(prompt=8000, cached_prompt_tokens=7000))
 
     assert cached.value_s < prefill(HARDWARE, MODEL, run_of(prompt=8000)).value_s
+
+
+def test_stages_of_a_pipeline_share_the_requests_and_not_the_layers() -> None:
+    stages = ServingRun(64, 1000, 1000, Parallelism(tensor=4, pipeline=2), prefills_per_step=0)
+    one = ServingRun(32, 1000, 1000, Parallelism(tensor=4), prefills_per_step=0)
+
+    piped, alone = (decode_step(HARDWARE, MODEL, run) for run in (stages, one))
+    same = ("weights", "cache", "collectives", "layers")
+    assert {name: piped.terms[name] for name in same} == {name: alone.terms[name] for name in same}
+
+
+def test_an_engine_is_known_in_upper_and_lower_case() -> None:
+    assert known_engines() == ("jetstream", "sglang-jax", "vllm", "vllm-torchtpu")
+    small, capital, other = (
+        decode_step(HARDWARE, MODEL, run_of(engine=engine)).value_s
+        for engine in ("vllm", "vLLM", "another")
+    )
+    assert small == capital != other

@@ -13,6 +13,7 @@ from tpuctl.perfmodel.workload.serving_curve import (
     closed_loop,
     most_requests,
     request_counts,
+    requests_at_rate,
     serving_curve,
     usd_per_million_tokens,
 )
@@ -75,3 +76,11 @@ def test_the_most_requests_that_fit() -> None:
 
     assert most_requests(requests <= 5, requests) == 4
     assert most_requests(requests < 0, requests) is None
+
+
+def test_arrivals_hold_as_many_requests_as_answer_at_their_rate() -> None:
+    loop = serving_curve(HARDWARE, MODEL, RUN, largest=64).loop
+
+    assert requests_at_rate(loop, float(loop.requests_per_s[3])) == pytest.approx(8)
+    assert requests_at_rate(loop, float(loop.requests_per_s[0]) / 2) == pytest.approx(0.5)
+    assert requests_at_rate(loop, float(loop.requests_per_s[-1]) * 1.01) is None

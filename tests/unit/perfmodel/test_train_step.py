@@ -142,6 +142,15 @@ def test_narrow_matrices_are_padded_to_the_mxu():
     assert cut.matmul > 1.2 * whole.matmul
 
 
+def test_operands_are_read_less_often_where_vmem_is_larger():
+    run = TrainRun(512, 4096, Parallelism(fsdp=128))
+    small, large = (
+        work_of("llama-3-8b", run, where) for where in (("v4", "4x4x8"), ("v5p", "4x4x8"))
+    )
+    blocks = 2  # 64 MiB in place of 16: twice the side
+    assert small.reread * 1200 == pytest.approx(blocks * large.reread * 2765)
+
+
 def test_experts_with_a_capacity_are_masked_and_those_without_sorted():
     run = TrainRun(1024, 4096, Parallelism(fsdp=256))
     dropless = work_of("mixtral-8x7b", run)

@@ -40,7 +40,7 @@ POINT: Columns["ServingPoint"] = {
             *("tokens_per_s", "requests_per_s"),
         )
     },
-    **attributes("bound"),
+    **attributes("bound", "is_knee"),
     "usd_per_million_tokens": lambda point: usd_of(point.usd_per_million),
     "spot_usd_per_million_tokens": lambda point: usd_of(point.spot_usd_per_million),
 }
@@ -118,6 +118,7 @@ POINTS: Listing["ServingPoint"] = Listing(
         "bound": "bound",
         "usd/M": "usd_per_million_tokens",
         "usd/M spot": "spot_usd_per_million_tokens",
+        "note": lambda point: "knee" if point.is_knee else "",
     },
     least=("low to high", "bound"),
 )
@@ -162,9 +163,10 @@ def serve_load(
 
     Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
 
-    A row is the engine of most throughput on a slice, or of most within --latency. FIRST TOKEN is
-    that of a prompt that does not wait, TOKEN the time between two, REQUEST that of a whole answer.
-    With --rate the slices that are needed are counted.
+    A row is the sharding of most throughput on a slice, at the knee of its curve, where more
+    requests begin to cost more latency than they give throughput, or at the most within --latency.
+    FIRST TOKEN is that of a prompt that does not wait, TOKEN the time between two, REQUEST that of
+    a whole answer. With --rate the slices that are needed are counted.
     """
     from tpuctl.operations.planning.plan_specs import serve_spec
     from tpuctl.operations.planning.serving_plan import plan_serving

@@ -1,5 +1,6 @@
 """One planned step in full: what it takes and costs, its terms as a waterfall, its memory."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,8 @@ def _spot_text(cost: RunCost) -> str:
     spot = cost.spot
     if spot.usd is None:
         return ""
+    if not math.isfinite(spot.days):
+        return "never ends: slices are lost before anything is done"
     return (
         f"{usd_text(spot.usd)} USD in {days_text(spot.days)} days: {spot.preemptions:.3g} "
         f"preemptions, {100 * spot.lost_share:.2g} % lost, a save every "

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tpuctl import catalog
@@ -31,6 +32,12 @@ _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _FLAG_STARTS = ("is_", "has_", "full_keys_are_")
 """How the names of fields begin that are true or false."""
 _BITS = (4, 8, 16, 32)
+_SIDES = (
+    *("layers", "hidden", "heads", "kv_heads", "head_dim", "mlp_hidden", "vocab", "mlp_matrices"),
+)
+_EXPERT_SIDES = ("count", "per_token", "hidden")
+_RANKS = (*("kv_rank", "nope_dim", "rope_dim", "value_dim", "key_heads", "value_heads", "key_dim"),)
+"""Fields that are at least 1: of every model, of experts, of latent and linear attention."""
 
 
 def train_spec(values: GivenValues) -> TrainPlanSpec:
@@ -103,10 +110,42 @@ def transformer(choice: ModelChoice) -> Transformer:
 
 def _shaped(shape: Mapping[str, Any]) -> Transformer:
     try:
-        return transformer_of(shape)
+        return _checked(transformer_of(shape))
     except TypeError as error:
         names = re.findall(r"'(\w+)'", str(error))
         raise UsageError(f"the shape of the model has no {_joined(names)}", hint=HINT) from error
+
+
+def _checked(model: Transformer) -> Transformer:
+    """The model, if its sides can be multiplied; raises UsageError."""
+    experts, kinds = model.experts, model.attention
+    for name, side in _positive_sides(model).items():
+        if side < 1:
+            raise UsageError(f"model.{name} must be at least 1, not {side}")
+    layers = {
+        "attention.window_layers + linear_layers": kinds.window_layers + kinds.linear_layers,
+        "experts.dense_layers": experts.dense_layers if experts else 0,
+    }
+    for name, count in layers.items():
+        if count > model.layers:
+            raise UsageError(f"model.{name} must be at most its {model.layers} layers")
+    if experts and experts.per_token > experts.count:
+        raise UsageError(f"model.experts.per_token must be at most its {experts.count} experts")
+    if kinds.linear_layers and kinds.linear is None:
+        raise UsageError("model.attention.linear_layers needs the sides of attention.linear")
+    return model
+
+
+def _positive_sides(model: Transformer) -> dict[str, int]:
+    """The sides that are at least 1, by the paths of their keys."""
+    sides = {name: getattr(model, name) for name in _SIDES}
+    if model.experts:
+        sides |= {f"experts.{name}": getattr(model.experts, name) for name in _EXPERT_SIDES}
+    kinds = {"latent": model.attention.latent, "linear": model.attention.linear}
+    for kind, record in kinds.items():
+        named = asdict(record) if record else {}
+        sides |= {f"attention.{kind}.{name}": named[name] for name in _RANKS if name in named}
+    return sides
 
 
 def _model(values: GivenValues) -> ModelChoice:
@@ -187,7 +226,7 @@ def slice_choice(values: GivenValues) -> SliceChoice:
         raise unknown_name_error(error) from error
     spot = values.get("slices.spot")
     return SliceChoice(
-        types=_types(_names_in(values, "slices.types")),
+        types=_types(_names_in(values, "slices.types"), zone.text if zone else None),
         generations=generations,
         zone=zone.text if zone else None,
         num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
@@ -196,12 +235,17 @@ def slice_choice(values: GivenValues) -> SliceChoice:
     )
 
 
-def _types(names: tuple[str, ...]) -> tuple[str, ...]:
+def _types(names: tuple[str, ...], zone: str | None) -> tuple[str, ...]:
+    """The types that are meant, each of which the zone has; raises UsageError."""
     if not names:
         return ()
     from tpuctl.operations.capacity.type_names import resolve_name  # 30 ms for named types alone
+    from tpuctl.operations.slices.specs import check_zone
 
-    return tuple(dict.fromkeys(map(resolve_name, names)))
+    types = tuple(dict.fromkeys(map(resolve_name, names)))
+    for name in types if zone else ():
+        check_zone(name, zone or "")
+    return types
 
 
 def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Which rows of a plan keep its limits, and which are the cheapest, the fastest and the knee."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -33,7 +34,10 @@ def mark_rows(
     choices = [
         (number, row.cost)
         for number, row in enumerate(checked)
-        if row.fit is Fit.YES and row.is_within_limits and row.cost
+        if row.fit is Fit.YES
+        and row.is_within_limits
+        and row.cost
+        and math.isfinite(days_of(row.cost, is_spot=is_spot))
     ]
     timed = {number: days_of(cost, is_spot=is_spot) for number, cost in choices}
     priced = {

@@ -8,17 +8,17 @@ followed by another one when it ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tpuctl.byte_size import count_text, size_text
 from tpuctl.catalog import Price
 from tpuctl.errors import PreconditionError, UsageError
-from tpuctl.models.money.price_book import SECONDS_AN_HOUR, PriceBook
+from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.planning.mesh_text import Mesh
 from tpuctl.models.planning.plan_spec import ServePlanSpec
 from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
@@ -29,27 +29,31 @@ from tpuctl.operations.planning.mesh_choices import (
 )
 from tpuctl.operations.planning.plan_specs import transformer
 from tpuctl.operations.planning.planned_slice import Fit, Mark
-from tpuctl.perfmodel.workload.decode_step import decode_step
+from tpuctl.operations.planning.row_marks import SAME_COST
 from tpuctl.perfmodel.workload.device_memory import serving_memory
-from tpuctl.perfmodel.workload.prefill import prefill
+from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.serving_curve import (
+    ClosedLoop,
+    closed_loop,
+    knee_of,
+    usd_per_million_tokens,
+)
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
 from tpuctl.perfmodel.workload.transformer import Transformer
-from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, WorkloadEstimate
+from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate
 
 REQUESTS = 2 ** np.arange(13, dtype=np.int64)
 """Requests in flight that are tried: 1, 2, 4, ... 4096."""
 MOST_CHIPS = 64
 """Larger slices are compared only when they are named: several small ones serve as well."""
-MILLION = 1e6
 
 
 class ServingModels(NamedTuple):
-    """What says how long prompts and tokens take, and what a device holds."""
+    """What says how fast an engine answers, and what a device holds."""
 
     memory: Callable[[SliceHardware, Transformer, ServingRun], MemoryEstimate] = serving_memory
-    token: Callable[[SliceHardware, Transformer, ServingRun], WorkloadEstimate] = decode_step
-    prompt: Callable[[SliceHardware, Transformer, ServingRun], WorkloadEstimate] = prefill
+    loop: Callable[[SliceHardware, Transformer, ServingRun], ClosedLoop] = closed_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class ServingPoint:
     bound: str
     usd_per_million: float | None
     spot_usd_per_million: float | None
+    is_knee: bool = False
+    """From here on, one per cent more requests give less than half a per cent more tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class ServedSlice:
     mesh: Mesh | None = None
     curve: tuple[ServingPoint, ...] = ()
     best: ServingPoint | None = None
-    """The point of most throughput that keeps the latency."""
+    """The point of most throughput that keeps the latency; without a latency the knee."""
     least_latency_s: float | None = None
     """Of the engine and the number of requests that answer one soonest."""
     engines: int | None = None
@@ -138,7 +144,7 @@ def plan_serving(
 def _served(
     where: ComparedSlice, model: Transformer, spec: ServePlanSpec, models: ServingModels
 ) -> ServedSlice:
-    """The engine of most throughput that keeps the latency, and its curve."""
+    """The sharding of most throughput that keeps the latency, and its curve."""
     hardware = slice_hardware(where.kind.generation, where.kind.topology)
     meshes = _meshes(model, hardware.devices, spec.tensor)
     if not meshes:
@@ -156,80 +162,75 @@ def _served(
     shape = (len(meshes), len(REQUESTS))
     memory = models.memory(hardware, model, run)
     highs = np.broadcast_to(memory.high_bytes, shape)
-    is_shared = table.batch_ways[:, None] <= REQUESTS
-    fits = (highs <= memory.usable_bytes) & is_shared
+    fits = (highs <= memory.usable_bytes) & (table.batch_ways[:, None] <= REQUESTS)
     row = ServedSlice(
         where, Fit.NO, needed_bytes=float(highs.min()), usable_bytes=memory.usable_bytes
     )
     if not fits.any():
         needed = f"{size_text(float(highs.min()))} of {size_text(memory.usable_bytes)}"
         return replace(row, why=f"needs {needed} a device")
-    token, first = models.token(hardware, model, run), models.prompt(hardware, model, run)
-    times = _Times(
-        token=np.broadcast_to(token.value_s, shape),
-        low=np.broadcast_to(token.low_s, shape),
-        high=np.broadcast_to(token.high_s, shape),
-        first=np.broadcast_to(first.value_s, shape),
-        bound=np.broadcast_to(np.asarray(token.bound), shape),
-    )
-    rates = np.where(fits, REQUESTS / times.token, 0.0)
-    latencies = times.first + spec.output_tokens * times.token
-    if spec.latency_s is not None:
-        rates = np.where(latencies <= spec.latency_s, rates, 0.0)
-    at, column = np.unravel_index(int(rates.argmax()), shape)
-    points = [
-        _point(times, int(at), number, where, spec) for number in np.flatnonzero(fits[at]).tolist()
-    ]
-    row = replace(
-        row,
-        fit=Fit.YES,
-        mesh=meshes[at],
-        curve=tuple(points),
-        sources=(*token.sources, *memory.sources),
-        least_latency_s=float(latencies[fits].min()),
-    )
-    if not rates[at, column]:
+    loop = models.loop(hardware, model, run)
+    latencies = np.broadcast_to(loop.request_s, shape)
+    longest_s = float("inf") if spec.latency_s is None else spec.latency_s
+    rates = np.where(fits & (latencies <= longest_s), loop.output_tokens_per_s, 0.0)
+    row = replace(row, fit=Fit.YES, least_latency_s=float(latencies[fits].min()))
+    if not rates.any():
         return replace(row, why=f"takes at least {row.least_latency_s:.3g} s a request")
-    best = _point(times, int(at), int(column), where, spec)
-    engines = None if spec.rate is None else math.ceil(spec.rate / best.requests_per_s)
-    return replace(row, best=best, engines=engines)
-
-
-class _Times(NamedTuple):
-    """Seconds by mesh and requests in flight."""
-
-    token: Any
-    low: Any
-    high: Any
-    first: Any
-    bound: Any
-
-
-def _point(
-    times: _Times, at: int, column: int, where: ComparedSlice, spec: ServePlanSpec
-) -> ServingPoint:
-    token_s, first_s = float(times.token[at, column]), float(times.first[at, column])
-    requests = int(REQUESTS[column])
-    rate = requests / token_s * where.slices
-    return ServingPoint(
-        requests=requests,
-        first_token_s=first_s,
-        token_s=token_s,
-        token_low_s=float(times.low[at, column]),
-        token_high_s=float(times.high[at, column]),
-        latency_s=first_s + spec.output_tokens * token_s,
-        tokens_per_s=rate,
-        requests_per_s=rate / spec.output_tokens,
-        bound=str(times.bound[at, column]),
-        usd_per_million=_usd_per_million(where, where.on_demand, rate),
-        spot_usd_per_million=_usd_per_million(where, where.spot, rate),
+    at = int(rates.max(axis=1).argmax())
+    one = models.loop(
+        hardware,
+        model,
+        replace(run, parallelism=Parallelism(**meshes[at]), requests=REQUESTS[fits[at]]),
     )
+    curve = tuple(_points(one, where, knee_of(one)))
+    within = [point for point in curve if point.latency_s <= longest_s]
+    knee = next(point for point in curve if point.is_knee)
+    best = within[-1] if spec.latency_s is not None else knee
+    return replace(
+        row,
+        mesh=meshes[at],
+        curve=curve,
+        best=best,
+        engines=None if spec.rate is None else math.ceil(spec.rate / best.requests_per_s),
+        sources=(*one.token.sources, *memory.sources),
+    )
+
+
+def _points(loop: ClosedLoop, where: ComparedSlice, knee: int) -> Iterator[ServingPoint]:
+    """The points of one mesh, by rising numbers of requests."""
+    shape = loop.requests.shape
+    bounds = np.broadcast_to(np.asarray(loop.token.bound), shape)
+    figures = [
+        np.broadcast_to(figure, shape).tolist()
+        for figure in (
+            *(loop.first_token.value_s, loop.token.value_s, loop.token.low_s, loop.token.high_s),
+            *(loop.request_s, loop.output_tokens_per_s, loop.requests_per_s),
+        )
+    ]
+    for number, (first, token, low, high, latency, tokens, answers) in enumerate(
+        zip(*figures, strict=True)
+    ):
+        rate = tokens * where.slices
+        yield ServingPoint(
+            requests=int(loop.requests[number]),
+            first_token_s=first,
+            token_s=token,
+            token_low_s=low,
+            token_high_s=high,
+            latency_s=latency,
+            tokens_per_s=rate,
+            requests_per_s=answers * where.slices,
+            bound=str(bounds[number]),
+            usd_per_million=_usd_per_million(where, where.on_demand, rate),
+            spot_usd_per_million=_usd_per_million(where, where.spot, rate),
+            is_knee=number == knee,
+        )
 
 
 def _usd_per_million(where: ComparedSlice, price: Price | None, rate: float) -> float | None:
     if price is None:
         return None
-    return price.usd_per_hour * where.slices / SECONDS_AN_HOUR / rate * MILLION
+    return float(usd_per_million_tokens(rate, price.usd_per_hour * where.slices))
 
 
 def _meshes(model: Transformer, devices: int, tensor: int | None) -> list[Mesh]:
@@ -253,12 +254,19 @@ def _marked(rows: Sequence[ServedSlice], *, is_spot: bool) -> list[ServedSlice]:
     }
     found = {
         Mark.CHEAPEST: min(priced, key=lambda at: priced[at], default=None),
-        Mark.FASTEST: min(served, key=lambda at: _least_latency_s(served[at]), default=None),
+        Mark.FASTEST: _soonest(served, is_spot=is_spot),
     }
     return [
         replace(row, marks=tuple(mark for mark, at in found.items() if at == number))
         for number, row in enumerate(rows)
     ]
+
+
+def _soonest(served: Mapping[int, ServedSlice], *, is_spot: bool) -> int:
+    """The row that answers one request soonest; of rows as soon the one of fewest USD an hour."""
+    least_s = min(_least_latency_s(row) for row in served.values())
+    equal = [at for at, row in served.items() if _least_latency_s(row) <= SAME_COST * least_s]
+    return min(equal, key=lambda at: served[at].usd_per_hour(is_spot=is_spot) or float("inf"))
 
 
 def _least_latency_s(row: ServedSlice) -> float:
@@ -281,7 +289,7 @@ def _unserved_error(
     counted = (
         rows[0].where.kind.name if len(rows) == 1 else f"none of {count_text(len(rows), 'slice')}"
     )
-    fitting = [row for row in rows if row.curve]
+    fitting = [row for row in rows if row.least_latency_s is not None]
     if fitting:
         fastest = min(fitting, key=_least_latency_s)
         verb = "does not keep" if len(rows) == 1 else "keeps"

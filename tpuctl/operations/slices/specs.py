@@ -31,7 +31,7 @@ def node_spec(
     _check_details(draft)
     try:
         kind = _accelerator_type(draft.accelerator_type, generation, topology)
-        _check_zone(kind.name, draft.zone)
+        check_zone(kind.name, draft.zone)
     except catalog.UnknownError as error:
         raise unknown_name_error(error) from error
     return replace(
@@ -151,7 +151,8 @@ def _accelerator_type(
     )
 
 
-def _check_zone(type_name: str, zone: str) -> None:
+def check_zone(type_name: str, zone: str) -> None:
+    """Check that a zone offers a type; raises UsageError, and catalog.UnknownError for the zone."""
     if zone not in catalog.zones():
         raise catalog.UnknownError("zone", zone, catalog.nearest(zone, catalog.zones()))
     offered = catalog.zones_of(type_name)

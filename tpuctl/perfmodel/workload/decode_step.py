@@ -62,7 +62,9 @@ def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> S
     """The work of one step on the device that has the most of it."""
     ways = run.parallelism
     ranks, expert = figure(ways.batch_ways), figure(ways.expert)
-    sequences = maximum(figure(run.requests) / ranks, 1.0)
+    # Every stage of a pipeline has a part of the requests; a token goes through all stages.
+    stages = figure(ways.pipeline * ways.dcn_pipeline)
+    sequences = maximum(figure(run.requests) / ranks / stages, 1.0)
     length = figure(run.mean_length)
     through = PassTokens(
         tokens=sequences,
@@ -74,7 +76,7 @@ def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> S
     return StepWork(
         decode=pass_work(hardware, model, run, through),
         prompt=prompt_work(hardware, model, run, expert),
-        prompts=_prompts(run),
+        prompts=_prompts(run) / stages,
         ranks=ranks,
         load=_prompts(run) * figure(run.prompt_tokens) / BATCH_TOKENS,
         requests=figure(run.requests),

@@ -76,7 +76,12 @@ def serving_constants() -> ServingConstants:
 def known_factors(hardware: SliceHardware, model: Transformer, engine: str) -> KnownFactors:
     """The factors of a generation, an engine and a model; 1 for what has no public row."""
     name = _names().get(model, "")
-    return _factors(hardware.generation, engine, name)
+    return _factors(hardware.generation, engine.lower(), name)
+
+
+def known_engines() -> tuple[str, ...]:
+    """The serving programs that have public rows."""
+    return tuple(sorted(_document()["factors"]["engine"]))
 
 
 def estimate(

@@ -99,6 +99,20 @@ def knee_of(loop: ClosedLoop) -> int:
     return int(below[0]) if below.size else len(counts) - 1
 
 
+def requests_at_rate(loop: ClosedLoop, requests_per_s: float) -> float | None:
+    """Requests in flight where so many arrive a second; None where the engine cannot keep up.
+
+    `loop` is of rising numbers of requests. As many are in flight as a closed loop needs to answer
+    at that rate (Little, Operations Research 9(3), 1961); bursts have more.
+    """
+    rates = np.atleast_1d(loop.requests_per_s)
+    if requests_per_s > rates[-1]:
+        return None
+    counts = np.atleast_1d(loop.requests)
+    # Below one request in flight the engine is idle for a part of the time.
+    return float(np.interp(requests_per_s, np.append(0.0, rates), np.append(0.0, counts)))
+
+
 def usd_per_million_tokens(output_tokens_per_s: Figure, usd_per_hour: float) -> Figure:
     """What a million generated tokens cost on an engine that is never idle."""
     return usd_per_hour / 3600 / output_tokens_per_s * TOKENS_OF_PRICE

@@ -14,12 +14,12 @@ class ServingRun:
     `requests` at once. `weight_bytes` and `cache_bytes` are of one number: 1 is int8 or fp8;
     `expert_bytes` are those of routed experts, None where they have the other weights' bytes.
     Attention is cut by `parallelism.data` and `expert` over the requests and by `tensor` over the
-    heads; experts are cut by `expert` and `tensor`.
+    heads; experts are cut by `expert` and `tensor`. `fsdp` counts as `data`: engines copy weights.
 
     `prefills_per_step` says how many prompts are read beside one step of decoding: None is the
     closed loop, where every request that ends is followed by another one; 0 is decoding alone.
-    `cached_prompt_tokens` of each prompt are in the cache before it arrives. `engine` is the
-    serving program (`vllm`, `sglang-jax`, `jetstream`); an unknown one has the mean of those.
+    `cached_prompt_tokens` of each prompt are in the cache before it arrives. `engine` is one
+    of serving_constants.known_engines, upper or lower case; any other has the mean of those.
     """
 
     requests: Any

@@ -43,12 +43,12 @@ class StepWork:
 
     `matmul`, `experts`, `vocab` and `attention` are what the MXU multiplies, `attention` without
     the `attention_padding` (1 for none) of heads that are narrower than it, and `masking`, which
-    brings tokens to experts with a capacity; `_again` is computed again, `_narrow` is more
-    for narrow matrices; `matmul_memory`,
-    `expert_memory`, `elementwise`, `dispatch`, `quantize`, `logits` and `optimizer` what moves in
-    HBM. `fsdp`, `tensor`, `sequence`, `expert`, `data`, `pipeline`, `dcn` are collectives at the
-    links' peak. `layer_passes` counts layers that are started; `bubble` is the share of the busy
-    time in which a pipeline stage waits, `slice_doublings` how often one slice was doubled.
+    brings tokens to experts with a capacity; `_again` is computed again, `_narrow` is more for
+    narrow matrices. `matmul_memory`, `expert_memory`, `reread`, `elementwise`, `dispatch`,
+    `quantize`, `logits` and `optimizer` are what moves in HBM; `fsdp`, `tensor`, `sequence`,
+    `expert`, `data`, `pipeline` and `dcn` collectives at the links' peak. `layer_passes` counts
+    layers that are started; `bubble` is the share of the busy time in which a pipeline stage waits,
+    `slice_doublings` how often one slice was doubled.
     """
 
     matmul: Figure
@@ -62,6 +62,7 @@ class StepWork:
     attention_padding: Figure
     matmul_memory: Figure
     expert_memory: Figure
+    reread: Figure
     elementwise: Figure
     dispatch: Figure
     masking: Figure
@@ -108,6 +109,20 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Seconds at the peak, padded to the MXU's side, and the bytes that move.
+
+    `again` is what the backward pass computes again. `narrow` is both, each matrix in proportion to
+    how narrow it is: as often as WIDE fits into its sides.
+    """
+
+    once: Figure
+    again: Figure
+    narrow: Figure
+    moved_bytes: Figure
+
+
 def _computed(
     device: catalog.Chip, model: Transformer, run: TrainRun, tokens: Figure
 ) -> dict[str, Figure]:
@@ -131,10 +146,25 @@ def _computed(
         "experts_narrow": experts.narrow * places,
         "matmul_memory": dense.moved_bytes / hbm,
         "expert_memory": experts.moved_bytes / hbm,
+        "reread": _reread_s(device, run, dense, experts),
         "elementwise": 2 * numbers / hbm,
         "quantize": (0.0 if run.precision == "bf16" else 3.0) * numbers / hbm,
         **_dispatch(device, model, run, passes * tokens / tensor),
     }
+
+
+def _reread_s(device: catalog.Chip, run: TrainRun, dense: _Products, experts: _Products) -> Figure:
+    """Seconds in which the operands of all products are read from HBM, a block of a result each.
+
+    The result is made in square float32 blocks that fill half of a TensorCore's VMEM; for each, a
+    band of both operands is read: a byte an operation over the block's side, for every byte of an
+    operand's number.
+    """
+    side = math.sqrt(device.vmem_bytes_per_tensorcore / 8)
+    operand_bytes = 2 if run.precision == "bf16" else 1
+    products = dense.once + dense.again + experts.once + experts.again
+    operations = products * peak(device, run.precision)
+    return operations * operand_bytes / side / device.hbm_bytes_per_s
 
 
 def _dispatch(
@@ -151,20 +181,6 @@ def _dispatch(
         return {"dispatch": 4 * 2 * numbers / device.hbm_bytes_per_s, "masking": 0.0 * numbers}
     places = run.sequence_tokens * run.capacity_factor
     return {"dispatch": 0.0 * numbers, "masking": 4 * numbers * places / device.bf16_flops}
-
-
-@dataclass(frozen=True, slots=True)
-class _Products:
-    """Seconds at the peak, padded to the MXU's side, and the bytes that move.
-
-    `again` is what the backward pass computes again. `narrow` is both, each matrix in proportion to
-    how narrow it is: as often as WIDE fits into its sides.
-    """
-
-    once: Figure
-    again: Figure
-    narrow: Figure
-    moved_bytes: Figure
 
 
 def _products(

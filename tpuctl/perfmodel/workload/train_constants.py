@@ -22,12 +22,12 @@ class TrainConstants:
     """What the formulas of `train_step` are multiplied with.
 
     An efficiency is a share of a peak. `exposed_` is the share of a collective's time in which
-    nothing is computed, however much there is to compute beside it. `_traffic` is the bytes that
-    move in HBM over those of the formula. `narrow_` is by how much matrices 512 wide take longer
-    than wide ones, `recomputed_share` what is really computed again of what could be,
-    `slice_wait` what waiting for the slowest slice adds with every doubling of
-    the slices, `masked_share` the part of the mask of tokens and places that is multiplied, and
-    `attention_padding` the power of what heads that do not fill the MXU are padded by.
+    nothing is computed, however much there is to compute beside it, or of reading operands again,
+    block by block. `_traffic` is the bytes that move in HBM over those of the formula. `narrow_` is
+    by how much matrices 512 wide take longer than wide ones, `recomputed_share` what is really
+    computed again of what could be, `masked_share` the part of the mask of tokens and places that
+    is multiplied, `attention_padding` the power of what heads that do not fill the MXU are padded
+    by, and `slice_wait` what waiting for the slowest slice adds with every doubling of the slices.
     """
 
     matmul_efficiency: Any
@@ -40,6 +40,7 @@ class TrainConstants:
     narrow_experts: Any
     memory_efficiency: Any
     matmul_traffic: Any
+    exposed_reread: Any
     elementwise_traffic: Any
     dispatch_traffic: Any
     quantize_traffic: Any

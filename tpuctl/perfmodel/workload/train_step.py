@@ -132,6 +132,7 @@ def _attention_s(work: StepWork, constants: TrainConstants) -> Figure:
 def _memory_s(work: StepWork, constants: TrainConstants) -> Figure:
     moved = (
         constants.matmul_traffic * (work.matmul_memory + work.expert_memory)
+        + constants.exposed_reread * work.reread
         + constants.elementwise_traffic * (work.elementwise + work.logits)
         + constants.quantize_traffic * work.quantize
     )

@@ -150,24 +150,16 @@ def covered(predicted_s: np.ndarray, chosen: np.ndarray, known: str) -> float:
 
 
 def _window(ratios: np.ndarray) -> tuple[float, float]:
-    """The narrowest range of NOMINAL of the ratios; where that is too wide, WIDEST around most."""
+    """The narrowest range of NOMINAL of the ratios; else WIDEST around the middle."""
     logs = np.sort(np.log(ratios))
     inside = int(np.ceil(NOMINAL * logs.size)) - 1
     widths = logs[inside:] - logs[: logs.size - inside]
     start = int(np.argmin(widths))
     low, high = logs[start], logs[start + inside]
     if high - low > np.log(WIDEST):
-        low = _best_start(logs, float(np.log(WIDEST)))
-        high = low + np.log(WIDEST)
+        middle, half = np.median(logs), np.log(WIDEST) / 2
+        low, high = middle - half, middle + half
     return float(np.exp(min(low, -0.01))), float(np.exp(max(high, 0.01)))
-
-
-def _best_start(logs: np.ndarray, width: float) -> float:
-    """Where a range of `width` begins that holds the most; of several such, the most central."""
-    starts = np.linspace(-width, 0, 201)
-    held = np.array([np.sum((logs >= one) & (logs <= one + width)) for one in starts])
-    best = starts[held == held.max()]
-    return float(best[np.argmin(np.abs(best + width / 2))])
 
 
 def _pairs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:
