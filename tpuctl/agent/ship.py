@@ -29,6 +29,8 @@ RECEIVER = (
     "copy.receiving",
 )  # fmt: skip
 HOLDERS = ("tools.holders",)
+CHIP_BENCH = ("tools.chip_bench",)
+"""Measures the chips with JAX, for `tpuctl bench NODE`."""
 THREAD_VIEW = (*HOLDERS, "tools.thread_view")
 """Prints where the threads of the programs are; the agent of a job has it too."""
 SAMPLER = (

@@ -54,7 +54,7 @@ COMMANDS = {
         "Jobs and nodes in the browser of this machine.",
     ),
     "plan": ("plan.group:app", "Which slice a model needs, for how long, at what cost."),
-    "bench": ("bench:app", "Measure servers under load."),
+    "bench": ("bench.group:app", "Measure the chips of a node, or a server under load."),
     "capacity": ("capacity:capacity", "Where a type can be had: quota, refusals, prices."),
     "explain": ("explain:explain", "Say what is wrong with a job or a node."),
     "doctor": ("doctor:doctor", "Find what is missing, and the command that mends it."),

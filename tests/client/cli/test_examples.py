@@ -17,7 +17,8 @@ NOT_PLAYED = re.compile(
     r"|node (forward|ssh |stop|start|logs)"
     r"|local (shell|bench|up|down)|job (ssh|exec|retry|cancel|tensorboard)|(run|predict) digits"
     r"|submit digits/job.yaml$|logs -f|--watch|top( digits)?$|service (describe|logs|update|delete)"
-    r"|serve chat|context (create|delete|check|edit|rename)|checkpoint seal|bench serve"
+    r"|serve chat|context (create|delete|check|edit|rename)|checkpoint seal"
+    r"|bench (serve|node)|--from-jax"
 )
 """What waits for Ctrl-C or a person, runs for minutes, or needs Google, a slice of one worker,
 a startup script, a server or files of another framework; each has tests of its own."""

@@ -10,6 +10,7 @@ from tpuctl.cli.shell.options import completed_by
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
     from tpuctl.operations.planning.given_values import GivenValue
+    from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
 
 File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A plan file; options are stronger.")
@@ -48,6 +49,13 @@ Spot = Annotated[bool, typer.Option("--spot", help="Choose by what spot capacity
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show the terms of one row: of the knee, or of -t TYPE.")
 ]
+Calibrate = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Scale the terms by these measurements: `tpuctl bench NODE --output FILE`.",
+    ),
+]
 PlotFile = Annotated[
     Path | None,
     typer.Option(
@@ -71,3 +79,18 @@ def given_values(
             del values[key]
         values[path] = GivenValue(text, option)
     return values
+
+
+def file_calibration(file: Path | None) -> "TermCalibration | None":
+    """The factors of a file of measurements, where one is given."""
+    if file is None:
+        return None
+    from tpuctl.operations.workers.bench_file import slice_calibration
+
+    return slice_calibration(file)
+
+
+def show_factors(runtime: "Runtime", factors: "TermCalibration | None") -> None:
+    """Say on stderr by what terms are multiplied."""
+    for text in factors.texts if factors else ():
+        runtime.output.note(f"calibrated: {text}")

@@ -18,6 +18,7 @@ from tpuctl.cli.plan.plan_columns import (
     usd_text,
 )
 from tpuctl.cli.plan.plan_options import (
+    Calibrate,
     Explain,
     File,
     Generations,
@@ -26,7 +27,9 @@ from tpuctl.cli.plan.plan_options import (
     PlotFile,
     Spot,
     Types,
+    file_calibration,
     given_values,
+    show_factors,
 )
 from tpuctl.cli.shell.options import Format, completed_by
 from tpuctl.cli.shell.runtime import Runtime
@@ -107,6 +110,7 @@ def train(
             autocompletion=completed_by("job"),
         ),
     ] = None,
+    calibrate: Calibrate = None,
     explain: Explain = False,
     plot: PlotFile = None,
 ) -> None:
@@ -119,6 +123,7 @@ def train(
     beyond it, twice the chips cost more than they save. Without --zone the cheapest zone of each
     type counts.
     """
+    from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
     from tpuctl.operations.planning.training_plan import plan_training
 
@@ -148,11 +153,13 @@ def train(
             },
         )
     )
+    factors = file_calibration(calibrate)
+    models = StepModels(step=calibrated_step(factors)) if factors else None
     calibration = None
     if job is not None:
         from tpuctl.operations.planning.measured_steps import measured_step
 
-        calibration = measured_step(runtime, job, spec)
+        calibration = measured_step(runtime, job, spec, models)
     flags = runtime.output.list_flags
     has_chosen_columns = bool(flags.columns or flags.filter or flags.sort)
     plan = plan_training(
@@ -160,9 +167,11 @@ def train(
         runtime.known_prices,
         runtime.now(),
         calibration=calibration,
+        models=models,
         are_all_bounded=runtime.output.format != Format.TABLE or has_chosen_columns,
     )
     show_plan(runtime, plan, is_explained=explain)
+    show_factors(runtime, factors)
     if plot is not None:
         _draw(runtime, plot, plan)
 

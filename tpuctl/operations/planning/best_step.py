@@ -13,6 +13,7 @@ from tpuctl.operations.planning.mesh_choices import MeshTable, batch_ways
 from tpuctl.operations.planning.planned_slice import Fit, PlannedStep
 from tpuctl.perfmodel.workload.device_memory import train_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.train_step import train_step
@@ -27,11 +28,23 @@ WAY_SEQUENCES = 2 ** np.arange(13, dtype=np.int64)
 """Sequences of one way of the batch that are tried for its bounds."""
 
 
+StepModel = Callable[[SliceHardware, Transformer, TrainRun], WorkloadEstimate]
+
+
 class StepModels(NamedTuple):
     """What says how long a step takes, and what it holds."""
 
     memory: Callable[[SliceHardware, Transformer, TrainRun], MemoryEstimate] = train_memory
-    step: Callable[[SliceHardware, Transformer, TrainRun], WorkloadEstimate] = train_step
+    step: StepModel = train_step
+
+
+def calibrated_step(calibration: TermCalibration) -> StepModel:
+    """The model of a step whose terms are multiplied by what was measured."""
+
+    def step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> WorkloadEstimate:
+        return calibrate(hardware, train_step(hardware, model, run), calibration)
+
+    return step
 
 
 class StepChoice(NamedTuple):

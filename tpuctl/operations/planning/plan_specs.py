@@ -63,7 +63,7 @@ def train_spec(values: GivenValues) -> TrainPlanSpec:
         precision=_choice(values, "run.precision", plan_spec.PRECISIONS) or "bf16",
         optimizer=_choice(values, "run.optimizer", plan_spec.OPTIMIZERS) or "adam",
         mesh=_mesh(values),
-        slices=_slices(values),
+        slices=slice_choice(values),
         limits=PlanLimits(
             days=_amount(values, "limits.days", 1e-6, plan_spec.MOST_DAYS),
             usd=_amount(values, "limits.usd", 1e-6, plan_spec.MOST_USD),
@@ -90,7 +90,7 @@ def serve_spec(values: GivenValues) -> ServePlanSpec:
         weight_bits=_bits(values, "serve.weight_bits"),
         cache_bits=_bits(values, "serve.cache_bits"),
         tensor=_count(values, "serve.tensor", plan_spec.MOST_SIDE),
-        slices=_slices(values),
+        slices=slice_choice(values),
     )
 
 
@@ -209,7 +209,8 @@ def _ways(given: GivenValue) -> int:
     return parse_count(given.text, given.name, most=plan_spec.MOST_SIDE)
 
 
-def _slices(values: GivenValues) -> SliceChoice:
+def slice_choice(values: GivenValues) -> SliceChoice:
+    """The slices that are compared; raises UsageError and NotFoundError for unknown names."""
     every = values.get("slices.preempted_every")
     zone = values.get("slices.zone")
     generations = _names_in(values, "slices.generations")

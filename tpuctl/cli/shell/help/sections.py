@@ -37,8 +37,8 @@ NOUNS: Mapping[str, Sections] = {
         "Change": "up down reset",
         "Work on it": "shell preempt fault record-faults bench",
     },
-    "bench": {"Measure": "serve"},
-    "plan": {"Plan": "train serve"},
+    "bench": {"Measure": "node serve"},
+    "plan": {"Plan": "train serve program"},
     "supervisor": {"Get": "status", "Change": "run stop"},
 }
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli.shell.options import Noun
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing
@@ -19,8 +18,6 @@ from tpuctl.operations.load import load_plot
 from tpuctl.operations.load.duration_histogram import DurationHistogram
 from tpuctl.operations.load.load_plan import LoadPlan, LoadRequest, plan_load
 from tpuctl.operations.load.rate_measurement import RateMeasurement
-
-app = Noun("Measure servers under load.")
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9}
 HISTOGRAMS = ("latency", "service_time", "lag", "first_event", "event_gap")
@@ -77,7 +74,6 @@ LAG_TABLE: dict[str, Any] = {"sent late p99 ms": _in_ms("lag_p99_s")}
 LEAST = ("p99.9 ms", "p90 ms", "ok", "gap p50 ms", "first p50 ms")
 
 
-@app.verb("serve")
 def serve(
     runtime: Runtime,
     url: Annotated[str, typer.Argument(metavar="URL", help="Where requests are sent.")],

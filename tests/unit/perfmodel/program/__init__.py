@@ -1,0 +1,1 @@
+"""Programs as lists of operations."""

@@ -1,0 +1,1 @@
+"""`tpuctl bench`: measure chips and servers."""

@@ -1,0 +1,1 @@
+"""What a JAX function computes, traced in a process of its own."""

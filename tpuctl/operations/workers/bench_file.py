@@ -1,0 +1,124 @@
+"""The file of measurements that `tpuctl bench NODE --output` writes and `plan --calibrate` reads.
+
+It has what was measured and where it counts: type, topology, device, versions and day. It has no
+name of a project, a node, a zone or a person, so that it can be given away as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tpuctl import __version__, catalog
+from tpuctl.errors import LocalIOError, UsageError, unreadable_error
+from tpuctl.perfmodel.workload.program.bench_rows import BenchRow
+from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibration_from
+from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
+
+SCHEMA = 1
+TPU = "tpu"
+"""What JAX calls the platform of a TPU."""
+_HINT = "write one with: tpuctl bench NODE --output FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """What JAX on worker 0 says of the devices that were measured."""
+
+    jax: str
+    platform: str
+    device_kind: str
+    devices: int
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether the figures are those of a TPU."""
+        return self.platform == TPU
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSlice:
+    """The rows that were measured on a slice."""
+
+    accelerator_type: str
+    runtime_version: str
+    report: DeviceReport
+    rows: tuple[BenchRow, ...]
+
+    @property
+    def hardware(self) -> SliceHardware:
+        """The slice as the model knows it; raises catalog.UnknownError."""
+        kind = catalog.accelerator_type(self.accelerator_type)
+        return slice_hardware(kind.generation, kind.topology)
+
+
+def write_measurements(path: Path, measured: MeasuredSlice, now_s: float) -> None:
+    """Write the file in place of what was there. Raises LocalIOError."""
+    kind = catalog.accelerator_type(measured.accelerator_type)
+    document = {
+        "schema": SCHEMA,
+        "tpuctl": __version__,
+        "measured_on": datetime.fromtimestamp(now_s, UTC).date().isoformat(),
+        "accelerator_type": measured.accelerator_type,
+        "generation": kind.generation,
+        "topology": kind.topology,
+        "runtime_version": measured.runtime_version,
+        **asdict(measured.report),
+        "rows": [_row_fields(row) for row in measured.rows],
+    }
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise LocalIOError(f"cannot write {path}: {error.strerror}") from error
+
+
+def read_measurements(path: Path) -> MeasuredSlice:
+    """What a file has. Raises NotFoundError, LocalIOError, and UsageError for another file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return _measured(document)
+    except OSError as error:
+        raise unreadable_error(path, error, hint=_HINT) from error
+    except (ValueError, KeyError, TypeError, AttributeError, catalog.UnknownError) as error:
+        raise UsageError(f"{path} is not a file of measurements: {error}", hint=_HINT) from error
+
+
+def slice_calibration(path: Path) -> TermCalibration:
+    """The factors that the measurements of a file give. Raises UsageError where they give none."""
+    measured = read_measurements(path)
+    report = measured.report
+    if not report.is_tpu:
+        raise UsageError(
+            f"{path} was measured on {report.device_kind} ({report.platform}), not on a TPU",
+            hint=_HINT,
+        )
+    try:
+        return calibration_from(measured.hardware, measured.rows, path.name)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", hint=_HINT) from error
+
+
+def _measured(document: Mapping[str, Any]) -> MeasuredSlice:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"its schema is {document['schema']!r}, not {SCHEMA}")
+    measured = MeasuredSlice(
+        accelerator_type=document["accelerator_type"],
+        runtime_version=document["runtime_version"],
+        report=DeviceReport(**{name: document[name] for name in _names(DeviceReport)}),
+        rows=tuple(BenchRow(**row) for row in document["rows"]),
+    )
+    catalog.accelerator_type(measured.accelerator_type)
+    return measured
+
+
+def _row_fields(row: BenchRow) -> dict[str, Any]:
+    """The figures that a row has; those that its kind does not have are left out."""
+    return {name: value for name, value in asdict(row).items() if value}
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in fields(kind)]
