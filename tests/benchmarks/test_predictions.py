@@ -17,7 +17,7 @@ from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
-from tpuctl.perfmodel.workload.train_step import train_step
+from tpuctl.perfmodel.workload.training.train_step import train_step
 
 pytestmark = pytest.mark.benchmark
 

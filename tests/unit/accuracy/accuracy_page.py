@@ -16,12 +16,12 @@ from unit.accuracy import (
     multislice_check,
     naive_models,
     published_rows,
-    serving_section,
 )
 from unit.accuracy.accuracy_scores import gather, of_kind, score
 from unit.accuracy.accuracy_tables import as_table, as_text
 from unit.accuracy.memory import memory_section
 from unit.accuracy.published_rows import Table
+from unit.accuracy.serving import serving_section
 from unit.accuracy.training import training_file, training_section
 
 PAGE = Path(__file__).parents[3] / "docs" / "accuracy.md"

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuctl.catalog.public_models import public_models
-from tpuctl.perfmodel.workload.decode_step import decode_step
-from tpuctl.perfmodel.workload.forward_pass import experts_hit, sequence_cache_bytes
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.prefill import prefill
-from tpuctl.perfmodel.workload.serving_constants import known_engines
+from tpuctl.perfmodel.workload.serving.decode_step import decode_step
+from tpuctl.perfmodel.workload.serving.forward_pass import experts_hit, sequence_cache_bytes
+from tpuctl.perfmodel.workload.serving.prefill import prefill
+from tpuctl.perfmodel.workload.serving.serving_constants import known_engines
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuctl.perfmodel.workload.device_memory import (
+from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.memory.device_memory import (
     memory_constants,
     serving_memory,
     train_memory,
     usable_bytes,
 )
-from tpuctl.perfmodel.workload.known_models import known_transformer
-from tpuctl.perfmodel.workload.largest_batch import largest_requests, largest_sequences
+from tpuctl.perfmodel.workload.memory.largest_batch import largest_requests, largest_sequences
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware

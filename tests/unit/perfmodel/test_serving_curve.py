@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tpuctl.perfmodel.workload.decode_step import decode_step
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.prefill import prefill
-from tpuctl.perfmodel.workload.serving_curve import (
+from tpuctl.perfmodel.workload.serving.decode_step import decode_step
+from tpuctl.perfmodel.workload.serving.prefill import prefill
+from tpuctl.perfmodel.workload.serving.serving_curve import (
     closed_loop,
     most_requests,
     request_counts,

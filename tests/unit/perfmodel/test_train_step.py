@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
-from tpuctl.perfmodel.workload.step_work import StepWork, step_work
 from tpuctl.perfmodel.workload.train_run import PRECISIONS, REMATS, TrainRun
-from tpuctl.perfmodel.workload.train_step import train_step
+from tpuctl.perfmodel.workload.training.step_work import StepWork, step_work
+from tpuctl.perfmodel.workload.training.train_step import train_step
 
 SLICES = st.sampled_from(
     [("v5e", "16x16"), ("v6e", "8x16"), ("v5p", "4x4x8"), ("tpu7x", "4x4x4"), ("v3", "16x16")]

@@ -11,12 +11,12 @@ import numpy as np
 from tpuctl.models.planning.plan_spec import OPTIMIZERS, REMATS, TrainPlanSpec
 from tpuctl.operations.planning.mesh_choices import MeshTable, batch_ways
 from tpuctl.operations.planning.planned_slice import Fit, PlannedStep
-from tpuctl.perfmodel.workload.device_memory import train_memory
+from tpuctl.perfmodel.workload.memory.device_memory import train_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
-from tpuctl.perfmodel.workload.train_step import train_step
+from tpuctl.perfmodel.workload.training.train_step import train_step
 from tpuctl.perfmodel.workload.transformer import Transformer
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, WorkloadEstimate
 

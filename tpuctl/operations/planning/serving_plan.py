@@ -30,9 +30,9 @@ from tpuctl.operations.planning.mesh_choices import (
 from tpuctl.operations.planning.plan_specs import transformer
 from tpuctl.operations.planning.planned_slice import Fit, Mark
 from tpuctl.operations.planning.row_marks import SAME_COST
-from tpuctl.perfmodel.workload.device_memory import serving_memory
+from tpuctl.perfmodel.workload.memory.device_memory import serving_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.serving_curve import (
+from tpuctl.perfmodel.workload.serving.serving_curve import (
     ClosedLoop,
     closed_loop,
     knee_of,

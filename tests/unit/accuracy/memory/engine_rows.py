@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tpuctl.perfmodel.workload.device_memory import serving_memory
 from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.memory.device_memory import serving_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware

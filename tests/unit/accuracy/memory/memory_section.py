@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpuctl.perfmodel.workload.device_memory import memory_constants, train_memory
+from tpuctl.perfmodel.workload.memory.device_memory import memory_constants, train_memory
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, MemoryFit
 from unit.accuracy.accuracy_scores import score
 from unit.accuracy.accuracy_tables import as_table, as_text

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tpuctl.perfmodel.workload import device_memory
+from tpuctl.perfmodel.workload.memory import device_memory
 from unit.accuracy.memory.peak_rows import PeakRow, peaks
 from unit.accuracy.simplex import smallest
 

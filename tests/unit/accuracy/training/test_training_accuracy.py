@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tpuctl.catalog.public_models import public_models
-from tpuctl.perfmodel.workload import layer_work
 from tpuctl.perfmodel.workload.known_models import known_transformer
-from tpuctl.perfmodel.workload.train_step import train_step
+from tpuctl.perfmodel.workload.training import layer_work
+from tpuctl.perfmodel.workload.training.train_step import train_step
 from tpuctl.perfmodel.workload.transformer import count_parameters
 from unit.accuracy.training import training_fit, training_rows, training_scores
 from unit.accuracy.training.training_file import CONSTANTS, constants_text

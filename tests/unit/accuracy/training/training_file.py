@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tpuctl.perfmodel.workload import train_constants
+from tpuctl.perfmodel.workload.training import train_constants
 from unit.accuracy.training.training_fit import column
 from unit.accuracy.training.training_rows import training_rows
 from unit.accuracy.training.training_scores import full_fit, of_use, spreads

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.perfmodel.workload.step_work import StepWork
-from tpuctl.perfmodel.workload.train_constants import TrainConstants
-from tpuctl.perfmodel.workload.train_step import step_terms
+from tpuctl.perfmodel.workload.training.step_work import StepWork
+from tpuctl.perfmodel.workload.training.train_constants import TrainConstants
+from tpuctl.perfmodel.workload.training.train_step import step_terms
 from unit.accuracy.training.training_rows import stacked, training_rows
 
 

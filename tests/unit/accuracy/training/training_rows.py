@@ -16,8 +16,8 @@ from tpuctl.catalog.public_models import public_model
 from tpuctl.perfmodel.workload.known_models import known_transformer, transformer_of
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
-from tpuctl.perfmodel.workload.step_work import StepWork, step_work
 from tpuctl.perfmodel.workload.train_run import TrainRun
+from tpuctl.perfmodel.workload.training.step_work import StepWork, step_work
 from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters
 
 ROWS = Path(__file__).with_name("training_rows.json")

@@ -33,7 +33,7 @@ _WITHOUT = {
     "publication": "its publication left out",
 }
 
-_HEAD = """`perfmodel/workload/train_step.py` adds up what a step does. {fitted} published steps
+_HEAD = """`perfmodel/workload/training/train_step.py` adds up what a step does. {fitted} published steps
 are fitted, {development} are of use development, and {held_out} are held out: the other lines of
 tables from which fitted rows are. No constant was fitted to held-out rows. Their scores were in
 view while the last formulas were chosen (waiting for other slices, what `offload` keeps, reading

@@ -10,7 +10,7 @@ from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.planning.plan_spec import ModelChoice, ServePlanSpec, SliceChoice
 from tpuctl.operations.planning.planned_slice import Fit, Mark
 from tpuctl.operations.planning.serving_plan import ServingModels, plan_serving
-from tpuctl.perfmodel.workload.serving_curve import ClosedLoop
+from tpuctl.perfmodel.workload.serving.serving_curve import ClosedLoop
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, WorkloadEstimate
 
 GIB = 2**30

@@ -18,7 +18,7 @@ from tpuctl.perfmodel.workload.program.bench_rows import (
 from tpuctl.perfmodel.workload.program.term_calibration import calibrate, calibration_from
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
-from tpuctl.perfmodel.workload.train_step import train_step
+from tpuctl.perfmodel.workload.training.train_step import train_step
 
 V5E = slice_hardware("v5e", "2x4")
 

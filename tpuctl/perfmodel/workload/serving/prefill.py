@@ -1,14 +1,14 @@
 """How long a transformer reads a prompt: seconds until its first token."""
 
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum
-from tpuctl.perfmodel.workload.forward_pass import (
+from tpuctl.perfmodel.workload.serving.forward_pass import (
     PassTokens,
     PassWork,
     attended_tokens,
     pass_terms,
     pass_work,
 )
-from tpuctl.perfmodel.workload.serving_constants import (
+from tpuctl.perfmodel.workload.serving.serving_constants import (
     KnownFactors,
     ServingConstants,
     estimate,

@@ -20,14 +20,14 @@ import numpy as np
 
 from tpuctl.perfmodel.chip.numeric import Figure
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
-from tpuctl.perfmodel.workload.step_work import StepWork, step_work
-from tpuctl.perfmodel.workload.train_constants import (
+from tpuctl.perfmodel.workload.train_run import TrainRun
+from tpuctl.perfmodel.workload.training.step_work import StepWork, step_work
+from tpuctl.perfmodel.workload.training.train_constants import (
     TrainConstants,
     train_constants,
     train_sources,
     train_spread,
 )
-from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.transformer import Transformer
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.perfmodel.workload.layer_numbers import (
+from tpuctl.perfmodel.workload.memory.layer_numbers import (
     gathered_parameters,
     saved_numbers,
     working_numbers,

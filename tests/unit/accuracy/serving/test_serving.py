@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from unit.accuracy import serving_fit, serving_section
 from unit.accuracy.accuracy_scores import score
-from unit.accuracy.serving_fit import FILE, SCORES, document, fit, least_squares, of_use
-from unit.accuracy.serving_rows import METRICS, USES, rows, seconds_of
+from unit.accuracy.serving import serving_fit, serving_section
+from unit.accuracy.serving.serving_fit import FILE, SCORES, document, fit, least_squares, of_use
+from unit.accuracy.serving.serving_rows import METRICS, USES, rows, seconds_of
 
-STALE = "stale: PYTHONPATH=tests python -m unit.accuracy.serving_fit"
+STALE = "stale: PYTHONPATH=tests python -m unit.accuracy.serving.serving_fit"
 BARS = {
     # left out: median and 90th percentile of held-out rows, percent in the interval
     "known": (12, 36, 80),  # 10 and 25 were asked for; docs/accuracy.md says what bounds it

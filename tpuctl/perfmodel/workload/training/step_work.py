@@ -11,11 +11,11 @@ import numpy as np
 from tpuctl import catalog
 from tpuctl.perfmodel.chip.gemm import peak
 from tpuctl.perfmodel.chip.numeric import Figure
-from tpuctl.perfmodel.workload import layer_work
-from tpuctl.perfmodel.workload.layer_work import Matrix
-from tpuctl.perfmodel.workload.mesh_axes import Crossing, crossings
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
+from tpuctl.perfmodel.workload.training import layer_work
+from tpuctl.perfmodel.workload.training.layer_work import Matrix
+from tpuctl.perfmodel.workload.training.mesh_axes import Crossing, crossings
 from tpuctl.perfmodel.workload.transformer import ParameterCount, Transformer, count_parameters
 
 WIRE_BYTES = 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.perfmodel.workload.device_memory import serving_memory, train_memory
+from tpuctl.perfmodel.workload.memory.device_memory import serving_memory, train_memory
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun

@@ -1,6 +1,6 @@
 """The constants of serving, fitted to the rows of use `fitted`, and the intervals.
 
-`PYTHONPATH=tests python -m unit.accuracy.serving_fit` writes decode_constants.json. What is made
+`PYTHONPATH=tests python -m unit.accuracy.serving.serving_fit` writes decode_constants.json. What is made
 small: the squares of the logarithms of predicted over published, and of how far each constant is
 from a value of its book and each factor is from 1, over how far they are thought to lie (ridge
 regression). So a factor of a model with one row takes a part of that row's error only.
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from tpuctl.perfmodel.workload import serving_constants
-from tpuctl.perfmodel.workload.decode_step import StepWork, step_terms
-from tpuctl.perfmodel.workload.forward_pass import PassWork
-from tpuctl.perfmodel.workload.prefill import prompt_terms
-from tpuctl.perfmodel.workload.serving_constants import KnownFactors, ServingConstants
-from unit.accuracy.serving_rows import ServingRow, rows, seconds_of, work_of
+from tpuctl.perfmodel.workload.serving import serving_constants
+from tpuctl.perfmodel.workload.serving.decode_step import DecodeWork, step_terms
+from tpuctl.perfmodel.workload.serving.forward_pass import PassWork
+from tpuctl.perfmodel.workload.serving.prefill import prompt_terms
+from tpuctl.perfmodel.workload.serving.serving_constants import KnownFactors, ServingConstants
+from unit.accuracy.serving.serving_rows import ServingRow, rows, seconds_of, work_of
 
 FILE = Path(serving_constants.__file__).with_name("decode_constants.json")
 SCORES = Path(__file__).with_name("serving_left_out.json")
@@ -71,8 +71,8 @@ class Stack:
     """Rows with their work as arrays, so that all are predicted at once."""
 
     chosen: tuple[ServingRow, ...]
-    step: StepWork
-    last_step: StepWork
+    step: DecodeWork
+    last_step: DecodeWork
     alone: PassWork
     measured_s: np.ndarray
 

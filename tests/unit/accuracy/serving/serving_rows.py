@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tpuctl.perfmodel.workload.decode_step import StepWork, step_work
-from tpuctl.perfmodel.workload.forward_pass import (
+from tpuctl.perfmodel.workload.known_models import known_transformer
+from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.serving.decode_step import DecodeWork, decode_work
+from tpuctl.perfmodel.workload.serving.forward_pass import (
     PassWork,
     sequence_cache_bytes,
     weight_parameters,
 )
-from tpuctl.perfmodel.workload.known_models import known_transformer
-from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.prefill import prompt_work
-from tpuctl.perfmodel.workload.serving_constants import canonical_name
+from tpuctl.perfmodel.workload.serving.prefill import prompt_work
+from tpuctl.perfmodel.workload.serving.serving_constants import canonical_name
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
 from tpuctl.perfmodel.workload.transformer import Transformer
@@ -180,8 +180,8 @@ def capacity(hardware: SliceHardware, shape: Transformer, run: ServingRun) -> in
 class RowWork:
     """The work of a row: a step with all requests, one with those of the last wave, one prompt."""
 
-    step: StepWork
-    last_step: StepWork
+    step: DecodeWork
+    last_step: DecodeWork
     alone: PassWork
 
 
@@ -189,8 +189,8 @@ def work_of(row: ServingRow) -> RowWork:
     """What the engine does for a row."""
     last = row.prompts % row.run.requests or row.run.requests
     return RowWork(
-        step=step_work(row.hardware, row.shape, row.run),
-        last_step=step_work(row.hardware, row.shape, replace(row.run, requests=last)),
+        step=decode_work(row.hardware, row.shape, row.run),
+        last_step=decode_work(row.hardware, row.shape, replace(row.run, requests=last)),
         alone=prompt_work(row.hardware, row.shape, row.run, 1.0),
     )
 

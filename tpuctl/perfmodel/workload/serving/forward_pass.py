@@ -20,7 +20,7 @@ import numpy as np
 from tpuctl.perfmodel.chip.collectives import S_PER_HOP, link_bytes
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum, round_up
 from tpuctl.perfmodel.chip.torus import Axis
-from tpuctl.perfmodel.workload.serving_constants import ServingConstants
+from tpuctl.perfmodel.workload.serving.serving_constants import ServingConstants
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters

@@ -1,7 +1,7 @@
 """The section of docs/accuracy.md on serving: goals, scores beside baselines, and every row.
 
 Predictions by fits that have not seen a row, its model or its generation take a minute to make, so
-`unit.accuracy.serving_fit` writes them beside the constants.
+`unit.accuracy.serving.serving_fit` writes them beside the constants.
 """
 
 import json
@@ -10,12 +10,20 @@ from functools import cache
 
 import numpy as np
 
-from tpuctl.perfmodel.workload.serving_constants import KnownFactors, ServingConstants
-from unit.accuracy import serving_fit
+from tpuctl.perfmodel.workload.serving.serving_constants import KnownFactors, ServingConstants
 from unit.accuracy.accuracy_scores import score
 from unit.accuracy.accuracy_tables import as_table, as_text
-from unit.accuracy.serving_fit import PRIOR, SCORES, cell_of, is_scored, of_use, predict, stack
-from unit.accuracy.serving_rows import ServingRow, notes, rows
+from unit.accuracy.serving import serving_fit
+from unit.accuracy.serving.serving_fit import (
+    PRIOR,
+    SCORES,
+    cell_of,
+    is_scored,
+    of_use,
+    predict,
+    stack,
+)
+from unit.accuracy.serving.serving_rows import ServingRow, notes, rows
 
 GOALS = {"known": (10, 25), "other model": (25, 60)}
 """What is left out -> the median and the 90th percentile that were asked for, in percent."""

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum
-from tpuctl.perfmodel.workload.forward_pass import (
+from tpuctl.perfmodel.workload.serving.forward_pass import (
     PassTokens,
     PassWork,
     attended_tokens,
     pass_terms,
     pass_work,
 )
-from tpuctl.perfmodel.workload.prefill import prompt_terms, prompt_work
-from tpuctl.perfmodel.workload.serving_constants import (
+from tpuctl.perfmodel.workload.serving.prefill import prompt_terms, prompt_work
+from tpuctl.perfmodel.workload.serving.serving_constants import (
     KnownFactors,
     ServingConstants,
     estimate,
@@ -39,7 +39,7 @@ public rows of one engine with 4 and 8 ranks."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepWork:
+class DecodeWork:
     """A step of decoding, a prompt that is read beside it, and how many prompts a step has."""
 
     decode: PassWork
@@ -54,11 +54,11 @@ class StepWork:
 def decode_step(hardware: SliceHardware, model: Transformer, run: ServingRun) -> WorkloadEstimate:
     """Seconds a token of `run.requests` requests in flight, all at once."""
     factors = known_factors(hardware, model, run.engine)
-    terms, hidden = step_terms(step_work(hardware, model, run), serving_constants(), factors)
+    terms, hidden = step_terms(decode_work(hardware, model, run), serving_constants(), factors)
     return estimate(factors, terms, hidden)
 
 
-def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> StepWork:
+def decode_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> DecodeWork:
     """The work of one step on the device that has the most of it."""
     ways = run.parallelism
     ranks, expert = figure(ways.batch_ways), figure(ways.expert)
@@ -73,7 +73,7 @@ def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> S
         attended=attended_tokens(model, length),
         ranks=expert,
     )
-    return StepWork(
+    return DecodeWork(
         decode=pass_work(hardware, model, run, through),
         prompt=prompt_work(hardware, model, run, expert),
         prompts=_prompts(run) / stages,
@@ -84,7 +84,7 @@ def step_work(hardware: SliceHardware, model: Transformer, run: ServingRun) -> S
 
 
 def step_terms(
-    work: StepWork, constants: ServingConstants, factors: KnownFactors
+    work: DecodeWork, constants: ServingConstants, factors: KnownFactors
 ) -> tuple[dict[str, Figure], dict[str, Figure]]:
     """Seconds of the terms that add up, and of what runs beside them."""
     parts = pass_terms(work.decode, constants)
@@ -105,7 +105,7 @@ def step_terms(
     return scaled, {"computed beside": minimum(compute, weights) * factors.decode}
 
 
-def ranks_that_read(work: StepWork, lockstep: Figure) -> Figure:
+def ranks_that_read(work: DecodeWork, lockstep: Figure) -> Figure:
     """Ranks that read prompts in one step, where one that reads keeps the others waiting."""
     share = maximum(1 - np.exp(-READERS * work.load), 1 / work.ranks)
     return work.ranks * share**lockstep

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tpuctl.perfmodel.chip.numeric import Figure, figure
-from tpuctl.perfmodel.workload.decode_step import decode_step
-from tpuctl.perfmodel.workload.prefill import prefill
+from tpuctl.perfmodel.workload.serving.decode_step import decode_step
+from tpuctl.perfmodel.workload.serving.prefill import prefill
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.transformer import Transformer
