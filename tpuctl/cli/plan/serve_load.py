@@ -161,7 +161,8 @@ def serve_load(
 ) -> None:
     """Plan a service: latency, tokens a second, USD.
 
-    Latency, throughput and USD a million output tokens, slice by slice. Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
+    Latency, throughput and USD a million output tokens, slice by slice. Every figure is
+    modelled (tpuctl help accuracy); nothing is asked of the cloud.
 
     A row is the sharding of most throughput on a slice, at the knee of its curve, where more
     requests begin to cost more latency than they give throughput, or at the most within --latency.

@@ -116,7 +116,8 @@ def train(
 ) -> None:
     """Plan a training run: slices, days, USD.
 
-    Which slice, how long, how much, and whether it fits. Every figure is modelled (tpuctl help accuracy); nothing is asked of the cloud.
+    Which slice, how long, how much, and whether it fits. Every figure is modelled (tpuctl help
+    accuracy); nothing is asked of the cloud.
 
     Each row is the fastest sharding that fits a type of slice. USD is on demand, USD SPOT with the
     expected preemptions at the best save interval. The knee is the least product of days and USD:
