@@ -1,10 +1,9 @@
 """The constants of serving, fitted to the rows of use `fitted`, and the intervals.
 
-`PYTHONPATH=tests python -m unit.accuracy.serving.serving_fit` writes decode_constants.json. What is made
-small: the squares of the logarithms of predicted over published, and of how far each constant is
-from a value of its book and each factor is from 1, over how far they are thought to lie (ridge
-regression). So a factor of a model with one row takes a part of that row's error only.
-"""
+`PYTHONPATH=tests python -m unit.accuracy.serving.serving_fit` writes decode_constants.json. What is
+made small: the squares of the logarithms of predicted over published, and of how far each constant
+is from a value of its book and each factor is from 1, over how far they are thought to lie (ridge
+regression). So a factor of a model with one row takes a part of that row's error only."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

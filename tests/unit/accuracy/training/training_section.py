@@ -33,15 +33,14 @@ _WITHOUT = {
     "publication": "its publication left out",
 }
 
-_HEAD = """`perfmodel/workload/training/train_step.py` adds up what a step does. {fitted} published steps
-are fitted, {development} are of use development, and {held_out} are held out: the other lines of
-tables from which fitted rows are. No constant was fitted to held-out rows. Their scores were in
+_HEAD = """`perfmodel/workload/training/train_step.py` adds up what a step does. {fitted} published
+steps are fitted, {development} are of use development, and {held_out} are held out: the other lines
+of tables from which fitted rows are. No constant was fitted to held-out rows. Their scores were in
 view while the last formulas were chosen (waiting for other slices, what `offload` keeps, reading
 again for want of VMEM, how far errors are believed); the choice was by fitted rows that were left
 out. Where the experts' interval lies was changed when it held 58 % of the held-out rows. So they
-are no blind test. Rows are in `tests/unit/accuracy/training/training_rows.json`.
-Errors are median / 90th percentile of their size in percent, and in brackets the median with its
-sign.
+are no blind test. Rows are in `tests/unit/accuracy/training/training_rows.json`. Errors are median
+/ 90th percentile of their size in percent, and in brackets the median with its sign.
 
 A row that gives a utilisation or a rate is scored by its step time, with the publication's own
 count of operations. A sharding or rematerialisation that a row does not tell is that of the

@@ -92,7 +92,7 @@ class InputReader:
 
     def _verified(self) -> memoryview:
         """All bytes, received into the memory that is read from; their checksum is the plan's."""
-        wanted, memory = self._wanted, memoryview(np.empty(self.size_bytes, np.uint8))
+        wanted, memory = self._wanted, np.empty(self.size_bytes, np.uint8).data
         with self._refuse_others():
             self._store.read_into(wanted.key, 0, memory, generation=wanted.generation)
         if wanted.crc32c not in ("", Buffers([memory], WHOLE_BYTES).crc32c):
