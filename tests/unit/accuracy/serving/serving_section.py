@@ -41,9 +41,10 @@ Errors are in percent of what was published, median and 90th percentile.
 Pooled constants ({constants}) are fitted to the fitted rows, each held near a value of its book,
 with factors of a generation, an engine, a model and an engine with a model that are held near 1.
 Baselines: **roofline**, weights that are hit and caches read at the peak bandwidth, prompts
-computed at the peak; **constant share** of it, the median of the model's other fitted cells, or
-of the other models. Held-out rows moved no constant, but they are no blind test: their errors were
-in sight when the formulas and the width of the intervals were chosen. The goals were set beside 12 and 29 %, and 49 and 199 %, of a simpler model.
+computed at the peak; **constant share** of it, the median of the model's other fitted cells, or of
+the other models. Held-out rows moved no constant, but they are no blind test: their errors were in
+sight when the formulas and the width of the intervals were chosen. The goals were set beside 12 and
+29 %, and 49 and 199 %, of a simpler model.
 """
 
 
