@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "catalog": (
         "catalog:app",
-        "Accelerator types, zones, runtime versions, prices and public models.",
+        "Types, zones, runtime versions, prices and public models.",
     ),
     "context": ("context:app", "Projects, zones and credentials to work with."),
     "local": ("local.group:app", "The cloud in a box: rehearse everything offline."),

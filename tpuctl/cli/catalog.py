@@ -17,7 +17,7 @@ from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.node import Provisioning
 from tpuctl.operations.slices.specs import unknown_name_error
 
-app = Noun("Accelerator types, zones, runtime versions, prices and public models.")
+app = Noun("Types, zones, runtime versions, prices and public models.")
 
 Generation = Annotated[
     str | None,
@@ -137,7 +137,7 @@ def prices(
 @app.verb("models", ListVerb)
 @declare_keys(lambda: MODELS.keys)
 def models(runtime: Runtime) -> None:
-    """List public models whose shape is known: what plans are made for.
+    """List public models, which plans are made for.
 
     Active parameters are those that one token goes through: of a mixture, the experts it is sent
     to. The source says where the shape is published.

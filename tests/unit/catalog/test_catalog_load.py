@@ -32,6 +32,7 @@ def test_importing_the_catalog_imports_the_standard_library_only():
         "tpuctl.catalog",
         "tpuctl.catalog.load",
         "tpuctl.catalog.lookup",
+        "tpuctl.catalog.public_models",
         "tpuctl.catalog.records",
         "tpuctl.catalog.unknown_error",
         "tpuctl.catalog.validation",

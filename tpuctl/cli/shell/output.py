@@ -41,8 +41,8 @@ _TEXT = (
 """Columns of prose, which may be shortened; numbers, names and zones never are."""
 CONTEXT_COMMANDS = (
     "node", "queued-resource", "qr", "job", "service", "data", "checkpoint", "supervisor", "run",
-    "predict", "serve", "top", "dashboard", "capacity", "explain", "doctor", "sweep", "history",
-    "cost", "record",
+    "predict", "serve", "plan", "top", "dashboard", "capacity", "explain", "doctor", "sweep",
+    "history", "cost", "record",
 )  # fmt: skip
 """Those that a context makes a difference to."""
 _COMMAND = re.compile(rf"\btpuctl (?=(?:{'|'.join(CONTEXT_COMMANDS)})(?![\w-]))")

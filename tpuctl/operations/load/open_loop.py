@@ -98,6 +98,7 @@ class OpenLoop:
             if len(tasks) >= plan.max_in_flight:
                 counted.dropped += 1
                 continue
+            counted.unfinished += 1  # also one that is cancelled before it begins
             task = asyncio.create_task(self._send(counted, due, body))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -114,13 +115,12 @@ class OpenLoop:
         try:
             async with asyncio.timeout(self._plan.deadline_s - (begun - due)):
                 size_bytes = await self._answer(body, events)
-        except asyncio.CancelledError:
-            measured.unfinished += 1
-            raise
         except (aiohttp.ClientError, FailedAnswerError, OSError, ValueError) as error:
+            measured.unfinished -= 1
             measured.errors[error_word(error)] += 1
             return
         end = self._clock()
+        measured.unfinished -= 1
         measured.succeeded += 1
         measured.received_bytes += size_bytes
         measured.latency.add(end - due)
