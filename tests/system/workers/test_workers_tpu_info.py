@@ -114,7 +114,7 @@ def test_where_a_chip_is_two_devices_it_lists_both_and_who_holds_the_chip(on_a_w
     pid = printed.split()[0]
     assert rows(printed) == [
         *([f"/dev/accel{chip}", pid, "python3"] for chip in range(4)),
-        *([str(device), "0.50 GiB / 16.00 GiB"] for device in range(8)),
+        *([str(device), "0.50 GiB / 15.48 GiB"] for device in range(8)),
     ]
 
 

@@ -20,29 +20,29 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import Columns, attributes, plain, size_of, usd_of, values_of
 from tpuctl.errors import UsageError
-from tpuctl.operations.planning.tracing.traced_plan import OperationShare, TracedRow
 
 if TYPE_CHECKING:
+    from tpuctl.operations.planning.tracing.traced_plan import OperationShare, TracedRow
     from tpuctl.operations.planning.tracing.traced_program import TracedProgram
 
 MOST_OPERATIONS = 20
 
 
 def _estimate(name: str, digits: int = 6) -> Any:
-    def get(row: TracedRow) -> Any:
+    def get(row: "TracedRow") -> Any:
         figure = getattr(row.estimate, name, None)
         return rounded(figure, digits) if isinstance(figure, float) else figure
 
     return get
 
 
-def _terms(row: TracedRow) -> dict[str, float | None] | None:
+def _terms(row: "TracedRow") -> dict[str, float | None] | None:
     if row.estimate is None:
         return None
     return {name: rounded(float(term), 4) for name, term in row.estimate.terms.items()}
 
 
-KEYS: Columns[TracedRow] = {
+KEYS: "Columns[TracedRow]" = {
     **attributes(
         accelerator_type="where.kind.name",
         generation="where.kind.generation",
@@ -78,7 +78,7 @@ TABLE: dict[str, Any] = {
 LISTING = Listing(KEYS, TABLE, least=("high", "low", "zone"))
 
 
-def _sides(share: OperationShare) -> str | None:
+def _sides(share: "OperationShare") -> str | None:
     operation = share.operation
     if operation.exchange:
         return f"{operation.exchange} of {size_text(operation.read_bytes)}, {operation.ways} ways"
@@ -89,7 +89,7 @@ def _sides(share: OperationShare) -> str | None:
     return each if batch == 1 else f"{batch:g} of {each}"
 
 
-OPERATION_KEYS: Columns[OperationShare] = {
+OPERATION_KEYS: "Columns[OperationShare]" = {
     **attributes(
         name="operation.name",
         kind="operation.kind",
@@ -184,7 +184,10 @@ def program(
 
 
 def _show(
-    runtime: Runtime, traced: "TracedProgram", rows: list[TracedRow], shares: list[OperationShare]
+    runtime: Runtime,
+    traced: "TracedProgram",
+    rows: list["TracedRow"],
+    shares: list["OperationShare"],
 ) -> None:
     output = runtime.output
     if output.is_document:
@@ -214,7 +217,7 @@ def _memory_text(traced: "TracedProgram") -> str:
 
 
 def _document(
-    traced: "TracedProgram", rows: list[TracedRow], shares: list[OperationShare]
+    traced: "TracedProgram", rows: list["TracedRow"], shares: list["OperationShare"]
 ) -> dict[str, Any]:
     """The plan as `-o json` shows it. Keys are public."""
     document = {
