@@ -200,8 +200,8 @@ def test_a_shape_of_your_own(tpuctl, tmp_path):
 
 
 BAD = {
-    ("--tokens", "-1"): "--tokens must be from 1 to 100000T, not -1",
-    ("--tokens", "1e30"): "--tokens must be from 1 to 100000T, not 1e30",
+    ("--tokens", "-1"): "--tokens must be from 1 to 100,000T, not -1",
+    ("--tokens", "1e30"): "--tokens must be from 1 to 100,000T, not 1e30",
     ("--tokens", "many"): "--tokens: 'many' is not an amount",
     ("--seq", "0"): "--seq must be from 1 to 16.8M, not 0",
     ("--batch", "0"): "--batch must be from 1 to 16.8M, not 0",
@@ -248,7 +248,7 @@ BAD_FILES = {
     "run: {token: 1T}\n": "unknown key 'token' in run (line 1); did you mean 'tokens'?",
     "run: {tokens: 1T, tokens: 2T}\n": "key 'tokens' is given twice (line 1)",
     "run: {tokens: }\n": "run.tokens (line 1) has no value",
-    "run:\n  tokens: -1\n": "run.tokens (line 2) must be from 1 to 100000T, not -1",
+    "run:\n  tokens: -1\n": "run.tokens (line 2) must be from 1 to 100,000T, not -1",
     "- a list\n": "is not a plan: it has no keys such as model and run",
     "": "is not a plan: it has no keys such as model and run",
     "run: {tokens: {a: 1}}\n": "run.tokens (line 1) is not a value",

@@ -5,7 +5,7 @@ from typing import Any
 
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
-from tpuctl.models.planning.amount import amount_text
+from tpuctl.models.planning.amount import amount_text, three_digits
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
 
@@ -122,8 +122,8 @@ def seconds_text(seconds: float) -> str:
     """`0.41 ms`, `12.3 s`, with three digits."""
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
-            return f"{_three(seconds * factor)} {unit}"
-    return f"{_three(seconds * 1e6)} us"
+            return f"{three_digits(seconds * factor)} {unit}"
+    return f"{three_digits(seconds * 1e6)} us"
 
 
 def days_text(days: float | None) -> str | None:
@@ -132,12 +132,8 @@ def days_text(days: float | None) -> str | None:
         return None
     for factor, unit in ((1.0, ""), (24.0, " h"), (1440.0, " min")):
         if days * factor >= 1:
-            return f"{_three(days * factor)}{unit}"
-    return f"{_three(days * 86400)} s"
-
-
-def _three(number: float) -> str:
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (three digits)
+            return f"{three_digits(days * factor)}{unit}"
+    return f"{three_digits(days * 86400)} s"
 
 
 def usd_text(usd: float | None) -> str | None:

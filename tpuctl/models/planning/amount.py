@@ -39,9 +39,10 @@ def amount_text(amount: float) -> str:
         (1e4, 1e3, "k"),
     ):
         if amount >= least:
-            return f"{_three_digits(amount / factor)}{unit}"
+            return f"{three_digits(amount / factor)}{unit}"
     return f"{amount:.0f}" if amount >= 1 else f"{amount:.3g}"
 
 
-def _three_digits(number: float) -> str:
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (of three digits)
+def three_digits(number: float) -> str:
+    """A number with three digits; from 100 on all of its whole ones: `6.72`, `1,543`."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (of three digits)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tpuctl.models.planning.amount import three_digits
 from tpuctl.models.planning.plan_spec import PlanLimits
 from tpuctl.operations.planning.planned_slice import Fit, Mark, PlannedSlice, RunCost
 
@@ -70,7 +71,7 @@ def _limited(row: PlannedSlice, limits: PlanLimits, *, is_spot: bool) -> Planned
     usd = usd_of_run(row.cost, is_spot=is_spot)
     over = []
     if limits.days is not None and days > limits.days:
-        over.append(f"takes {days:.3g} days of {limits.days:g}")
+        over.append(f"takes {three_digits(days)} days of {limits.days:g}")
     if limits.usd is not None and usd is None:
         over.append("no price is known")
     elif limits.usd is not None and usd is not None and usd > limits.usd:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from itertools import combinations
 
 from tpuctl import catalog
-from tpuctl.models.planning.amount import amount_text
+from tpuctl.byte_size import count_text
+from tpuctl.models.planning.amount import amount_text, three_digits
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.mesh_choices import INSIDE
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep
@@ -74,9 +75,9 @@ def _tokens_advice(plan: TrainingPlan) -> Iterator[PlanAdvice]:
     side = "more" if share > 1 else "fewer"
     yield PlanAdvice(
         AdviceKind.TOKENS,
-        f"{amount_text(plan.spec.tokens)} tokens are {plan.spec.tokens / parameters:.3g} a "
-        f"parameter, {side} than the 20 of least loss for the operations "
-        f"({amount_text(best)} tokens)",
+        f"{amount_text(plan.spec.tokens)} tokens are "
+        f"{three_digits(plan.spec.tokens / parameters)} a parameter, {side} than "
+        f"the 20 of least loss for the operations ({amount_text(best)} tokens)",
         scaling_rules.HOFFMANN,
     )
 
@@ -130,9 +131,11 @@ def _save_advice(row: PlannedSlice, step: PlannedStep) -> Iterator[PlanAdvice]:
     steps = max(1, round(spot.save_every_s / step.step_s))
     yield PlanAdvice(
         AdviceKind.CHECKPOINT,
-        f"on spot, save every {steps} steps ({spot.save_every_s / 60:.3g} min): a save takes "
-        f"{spot.save_s:.3g} s, and {100 * spot.lost_share:.2g} % of the time is lost to saves and "
-        f"{spot.preemptions:.3g} preemptions; checkpoint advise says the same of a job that ran",
+        f"on spot, save every {count_text(steps, 'step')} "
+        f"({three_digits(spot.save_every_s / 60)} min): a save takes {three_digits(spot.save_s)} "
+        f"s, and {100 * spot.lost_share:.2g} % of the time is lost to saves and "
+        f"{three_digits(spot.preemptions)} preemptions; checkpoint advise says the same of a job "
+        "that ran",
         INTERVALS,
     )
 

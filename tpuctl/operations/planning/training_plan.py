@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,13 +64,13 @@ class TrainingPlan:
 
     @property
     def chosen(self) -> PlannedSlice:
-        """The row that advice is about: the knee, else the cheapest or fastest, else the first."""
+        """The row that advice is about: the knee, else the cheapest, else the fastest."""
         possible = [row for row in self.rows if row.is_possible]
         for mark in (Mark.KNEE, Mark.CHEAPEST, Mark.FASTEST):
             for row in possible:
                 if mark in row.marks:
                     return row
-        return possible[0]
+        return min(possible, key=lambda row: row.cost.days if row.cost else math.inf)
 
 
 class RowPlanner:
