@@ -136,6 +136,12 @@ def days_text(days: float | None) -> str | None:
     return f"{three_digits(days * 86400)} s"
 
 
+def in_days(days: float) -> str:
+    """Days with their unit: `6.72 days`, `15.1 h`."""
+    text = days_text(days) or "for ever"
+    return f"{text} days" if 1 <= days < float("inf") else text
+
+
 def usd_text(usd: float | None) -> str | None:
     """USD without cents from 1,000 on."""
     if usd is None or usd == float("inf"):

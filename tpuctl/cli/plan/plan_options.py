@@ -29,7 +29,7 @@ Types = Annotated[
         "--accelerator-type",
         "-t",
         metavar="TYPE,TYPE",
-        help="Only these types; default: every size of a power of two with a price.",
+        help="Only these types; by default those with a price, as docs/planning.md says.",
         autocompletion=completed_by("type"),
     ),
 ]
@@ -47,7 +47,8 @@ NumSlices = Annotated[
 ]
 Spot = Annotated[bool, typer.Option("--spot", help="Choose by what spot capacity takes and costs.")]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Show the terms of one row: of the knee, or of -t TYPE.")
+    bool,
+    typer.Option("--explain", help="Show where the time goes: of the knee, or of -t TYPE."),
 ]
 Calibrate = Annotated[
     Path | None,

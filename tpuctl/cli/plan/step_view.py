@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.plan.plan_columns import days_text, name_text, seconds_text, usd_text
+from tpuctl.cli.plan.plan_columns import days_text, in_days, name_text, seconds_text, usd_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Output
 from tpuctl.models.planning.amount import amount_text, three_digits
@@ -124,7 +124,7 @@ def _spot_text(cost: RunCost) -> str:
     if not math.isfinite(spot.days):
         return "never ends: slices are lost before anything is done"
     return (
-        f"{usd_text(spot.usd)} USD in {days_text(spot.days)} days: "
+        f"{usd_text(spot.usd)} USD in {in_days(spot.days)}: "
         f"{three_digits(spot.preemptions)} preemptions, {100 * spot.lost_share:.2g} % lost, "
         f"a save every {three_digits(spot.save_every_s / 60)} min"
     )

@@ -11,7 +11,7 @@ from tpuctl.cli.plan import step_view
 from tpuctl.cli.plan.plan_columns import (
     KEYS,
     LISTING,
-    days_text,
+    in_days,
     name_text,
     rounded,
     seconds_text,
@@ -35,7 +35,7 @@ from tpuctl.cli.shell.options import Format, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
-from tpuctl.models.planning.amount import amount_text
+from tpuctl.models.planning.amount import amount_text, three_digits
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
@@ -60,7 +60,10 @@ def train(
         typer.Option(metavar="SEQUENCES", help="Sequences of a step; default: a published rule."),
     ] = None,
     batch_tokens: Annotated[
-        str | None, typer.Option(metavar="AMOUNT", help="Instead of --batch, such as 4M.")
+        str | None,
+        typer.Option(
+            metavar="AMOUNT", help="Instead of --batch, such as 4M: a power of two of sequences."
+        ),
     ] = None,
     accelerator_type: Types = None,
     generation: Generations = None,
@@ -300,13 +303,8 @@ def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
     zone = f" in {row.where.zone}" if row.where.zone else ""
     return (
         f"{marks}: {name_text(row)}{zone}, "
-        f"{_days(days_of(row.cost, is_spot=is_spot))}, {price} {how}"
+        f"{in_days(days_of(row.cost, is_spot=is_spot))}, {price} {how}"
     )
-
-
-def _days(days: float) -> str:
-    text = days_text(days) or "for ever"
-    return f"{text} days" if text.replace(",", "").replace(".", "").isdecimal() else text
 
 
 def _unfit_lines(plan: "TrainingPlan") -> list[str]:
@@ -338,9 +336,9 @@ def _foundations(plan: "TrainingPlan") -> list[str]:
         lines.append(
             f"prices as of {' to '.join({dates[0]: 0, dates[-1]: 0})}: tpuctl catalog prices"
         )
-    hours = plan.assumed.preempted_every_s / 3600
+    every = f"{three_digits(plan.assumed.preempted_every_s / 3600)} h"
     lines.append(
-        f"assumed of spot: a preemption of each slice every {hours:g} h, "
+        f"assumed of spot: a preemption of each slice every {every}, "
         f"{plan.assumed.ready_s / 60:g} min until the program runs again, without the wait for "
         "capacity"
     )

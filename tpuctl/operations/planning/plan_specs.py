@@ -1,5 +1,6 @@
 """The values that were typed become a plan's question, or one line that says what is wrong."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -165,7 +166,7 @@ def _side(given: GivenValue, *, is_flag: bool) -> int | bool:
 
 
 def _batch(values: GivenValues, sequence_tokens: int) -> int | None:
-    """Sequences of a batch, whether they or their tokens were given."""
+    """Sequences of a batch; of its tokens the nearest power of two, which meshes can cut."""
     sequences = _count(values, "run.batch", plan_spec.MOST_SEQUENCES)
     tokens = _amount(values, "run.batch_tokens", 1, plan_spec.MOST_BATCH_TOKENS)
     if tokens is None:
@@ -178,7 +179,7 @@ def _batch(values: GivenValues, sequence_tokens: int) -> int | None:
             f"{given.name} must be at least one sequence of {sequence_tokens} tokens, "
             f"not {given.text}"
         )
-    return round(tokens / sequence_tokens)
+    return int(2 ** round(math.log2(tokens / sequence_tokens)))
 
 
 def _mesh(values: GivenValues) -> Mapping[str, int]:

@@ -303,7 +303,8 @@ def _unserved_error(
         return UsageError(f"{rows[-1].where.kind.name}: {rows[-1].why}", hint="leave --tensor out")
     nearest = min(held, key=lambda row: (row.needed_bytes or 0.0) / row.usable_bytes)
     verb = "does not fit" if len(rows) == 1 else f"fits on {counted}"
+    fewer = ", or read weights of fewer bits: --weight-bits 8" if spec.weight_bits > 8 else ""
     return PreconditionError(
         f"{name} {verb}: {nearest.where.kind.name} {nearest.why}",
-        hint="name larger slices by -t, or read weights of fewer bits: --weight-bits 8",
+        hint=f"name larger slices by -t{fewer}",
     )

@@ -28,7 +28,7 @@ def test_the_file_of_the_page_is_a_plan(tmp_path):
     file = tmp_path / "plan.yaml"
     file.write_text(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])
     spec = train_spec(read_file(file))
-    assert (spec.tokens, spec.sequence_tokens, spec.batch_sequences) == (1e12, 8192, 488)
+    assert (spec.tokens, spec.sequence_tokens, spec.batch_sequences) == (1e12, 8192, 512)
     assert spec.mesh == {"fsdp": -1, "tensor": 4}
     assert spec.slices.types == ("v6e-256", "v5p-512")
     assert spec.limits.days == 30
