@@ -1,6 +1,7 @@
 """`tpuctl plan train`, or `tpuctl plan`: which slice a training run needs."""
 
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -308,18 +309,26 @@ def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
 
 
 def _unfit_lines(plan: "TrainingPlan") -> list[str]:
-    """A line for each generation: up to which size the model does not fit, and why."""
-    lines = []
-    unfit = [row for row in plan.rows if not row.is_possible]
+    """A line for each run of sizes of a generation that the model does not fit, and why."""
     if plan.spec.slices.types:
         return []
-    for generation in dict.fromkeys(row.where.kind.generation for row in unfit):
-        rows = [row for row in unfit if row.where.kind.generation == generation]
-        first, last = name_text(rows[0]), name_text(rows[-1])
-        names = first if len(rows) == 1 else f"{first} to {last}"
-        verb = "does" if len(rows) == 1 else "do"
-        lines.append(f"{names} {verb} not fit: {rows[-1].why}")
+    lines = []
+    for (_, is_possible, _), group in groupby(plan.rows, key=_cause):
+        if is_possible:
+            continue
+        rows = list(group)
+        first, last = rows[0], rows[-1]
+        if first is last:
+            lines.append(f"{name_text(last)} does not fit: {last.why}")
+        else:
+            names = f"{name_text(first)} to {name_text(last)}"
+            lines.append(f"{names} do not fit; {name_text(last)}: {last.why}")
     return lines
+
+
+def _cause(row: PlannedSlice) -> tuple[str, bool, bool]:
+    """What rows beside each other share: generation, whether they fit, whether memory lacks."""
+    return row.where.kind.generation, row.is_possible, row.needed_bytes is None
 
 
 def _foundations(plan: "TrainingPlan") -> list[str]:
