@@ -78,17 +78,19 @@ def mesh_choices(sides: ModelSides, devices: int, slices: int, sequences: int) -
     return mesh_table(
         [
             mesh
-            for mesh in _meshes(sides, devices, slices, is_short=sequences < devices * slices)
+            for mesh in _meshes(
+                sides, devices, slices, is_uneven=sequences % (devices * slices) != 0
+            )
             if sequences % batch_ways(mesh) == 0
         ]
     )
 
 
-def _meshes(sides: ModelSides, devices: int, slices: int, *, is_short: bool) -> Iterator[Mesh]:
+def _meshes(sides: ModelSides, devices: int, slices: int, *, is_uneven: bool) -> Iterator[Mesh]:
     for tensor in divisors(gcd(devices, gcd(sides.heads, sides.mlp_hidden)), MOST_TENSOR):
         for expert in divisors(gcd(devices // tensor, sides.experts), MOST_EXPERT):
             left = devices // tensor // expert
-            most = MOST_SEQUENCE if is_short else 1
+            most = MOST_SEQUENCE if is_uneven else 1
             for sequence in divisors(gcd(left, sides.sequence_tokens), most):
                 inside = {"tensor": tensor, "expert": expert, "sequence": sequence}
                 yield from _data_ways(inside, left // sequence, slices, sides.layers)
