@@ -3,6 +3,9 @@
 import importlib.util
 import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -319,3 +322,29 @@ def test_the_example_of_the_page_is_traced_and_holds_what_the_page_says(tmp_path
     held = [size_text(round(each)) for each in (program.argument_bytes, program.peak_bytes)]
     assert f"arguments {held[0]}, results {held[0]}, at most {held[1]}" in page
     assert max(each.count for each in program.operations) == 48
+
+
+SLOW = """
+import os, pathlib, time
+def f():
+    pathlib.Path("pid").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+def test_a_trace_ends_with_a_command_that_is_killed(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    argv = [sys.executable, "-m", "tpuctl", "plan", "--from-jax", "slow.py:f", "-t", "v6e-1"]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, cwd=tmp_path, env=environ, stderr=subprocess.DEVNULL) as command:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        command.kill()
+    until(lambda: not Path("/proc", (tmp_path / "pid").read_text()).exists())
+
+
+def until(condition):
+    """Wait for what must come within half a minute."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)

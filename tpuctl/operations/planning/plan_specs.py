@@ -75,7 +75,7 @@ def train_spec(values: GivenValues) -> TrainPlanSpec:
 def serve_spec(values: GivenValues) -> ServePlanSpec:
     """The question about a model that answers requests; raises UsageError."""
     most = plan_spec.MOST_SEQUENCE_TOKENS
-    prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most)
+    prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most, least=2)
     if ("model" not in values and not values_under(values, "model")) or not prompt or not output:
         raise UsageError(
             "a plan of a service needs --model, --in and --out",
@@ -255,9 +255,9 @@ def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
-def _count(values: GivenValues, path: str, most: float) -> int | None:
+def _count(values: GivenValues, path: str, most: float, least: int = 1) -> int | None:
     given = values.get(path)
-    return None if given is None else parse_count(given.text, given.name, most=most)
+    return None if given is None else parse_count(given.text, given.name, least=least, most=most)
 
 
 def _amount(values: GivenValues, path: str, least: float, most: float) -> float | None:

@@ -22,6 +22,9 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardwa
 SCHEMA = 1
 TPU = "tpu"
 """What JAX calls the platform of a TPU."""
+LEAST_S, MOST_S = 1e-8, 3600.0
+"""Times of one run that a file may have."""
+MOST_SIDE = 2**50
 _HINT = "write one with: tpuctl bench NODE --output FILE"
 
 
@@ -84,7 +87,20 @@ def read_measurements(path: Path) -> MeasuredSlice:
     except OSError as error:
         raise unreadable_error(path, error, hint=_HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError, catalog.UnknownError) as error:
-        raise UsageError(f"{path} is not a file of measurements: {error}", hint=_HINT) from error
+        why = _fault(error)
+        raise UsageError(f"{path} is not a file of measurements: {why}", hint=_HINT) from error
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with a file, in words of its own."""
+    match error:
+        case json.JSONDecodeError(lineno=line):
+            return f"it is not JSON (line {line})"
+        case KeyError(args=(name,)):
+            return f"it has no {name}"
+        case TypeError() | AttributeError():
+            return "a part of it has the wrong type"
+    return str(error)
 
 
 def slice_calibration(path: Path) -> TermCalibration:
@@ -109,10 +125,26 @@ def _measured(document: Mapping[str, Any]) -> MeasuredSlice:
         accelerator_type=document["accelerator_type"],
         runtime_version=document["runtime_version"],
         report=DeviceReport(**{name: document[name] for name in _names(DeviceReport)}),
-        rows=tuple(BenchRow(**row) for row in document["rows"]),
+        rows=tuple(_row(row) for row in document["rows"]),
     )
     catalog.accelerator_type(measured.accelerator_type)
     return measured
+
+
+def _row(row: Mapping[str, Any]) -> BenchRow:
+    """A row of the file; raises ValueError for a figure that cannot be one."""
+    for name, value in row.items():
+        if name not in _names(BenchRow):
+            raise ValueError(f"a row has the unknown key {name}")
+        if name in ("kind", "dtype", "exchange"):
+            is_right = isinstance(value, str)
+        elif name == "measured_s":
+            is_right = type(value) in (int, float) and LEAST_S <= value <= MOST_S
+        else:
+            is_right = type(value) is int and 0 <= value <= MOST_SIDE
+        if not is_right:
+            raise ValueError(f"a row has {name} {str(value)[:20]}")
+    return BenchRow(**row)
 
 
 def _row_fields(row: BenchRow) -> dict[str, Any]:

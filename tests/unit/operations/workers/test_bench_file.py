@@ -55,7 +55,12 @@ def test_a_file_has_what_was_measured_and_no_name(tmp_path):
     ("change", "text"),
     [
         ({"schema": 2}, "its schema is 2, not 1"),
-        ({"rows": [{"kind": "matmul", "measured_s": -1}]}, "not a time: -1"),
+        ({"rows": [{"kind": "matmul", "measured_s": -1}]}, "a row has measured_s -1"),
+        ({"rows": [{"kind": "matmul", "measured_s": 1e-300}]}, "a row has measured_s 1e-300"),
+        ({"rows": [{"kind": "matmul", "measured_s": True}]}, "a row has measured_s True"),
+        ({"rows": [{"kind": "matmul", "measured_s": 1, "m": "8"}]}, "a row has m 8"),
+        ({"rows": [{"kind": "matmul", "measured_s": 1, "m": 10**400}]}, "a row has m 1000"),
+        ({"rows": 5}, "a part of it has the wrong type"),
         ({"rows": [{"kind": "matmul", "measured_s": 1, "weather": 1}]}, "weather"),
         ({"accelerator_type": "v99-8"}, "v99-8"),
     ],

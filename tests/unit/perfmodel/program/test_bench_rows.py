@@ -84,6 +84,12 @@ def test_a_calibrated_estimate_has_other_terms_and_the_same_relative_interval():
     assert mine.sources[-1] == "compute on v5e: x 2, 1 measured row of mine.json"
 
 
+def test_a_factor_that_no_chip_has_is_refused():
+    rows = [product(8192, 1000 * predict_row(V5E, product(8192)).value_s)]
+    with pytest.raises(ValueError, match="compute took 1e\\+03 times what is modelled"):
+        calibration_from(V5E, rows, "mine.json")
+
+
 def test_rows_that_are_all_too_small():
     with pytest.raises(ValueError, match="no measured row is large enough"):
         calibration_from(V5E, [product(128)], "mine.json")

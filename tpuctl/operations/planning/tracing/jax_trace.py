@@ -7,11 +7,13 @@ traced with abstract values (`jax.make_jaxpr`); it is neither compiled nor run.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import json
 import math
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -92,8 +94,16 @@ def place_of(stack: TracebackType | None) -> str:
     return f"{os.path.relpath(real[-1].filename)}:{real[-1].lineno}" if real else ""
 
 
+def end_with_parent() -> None:
+    """Let the kernel end this process when the command that started it is killed (prctl(2))."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 def main() -> None:
     """Trace what a request names, and write the result."""
+    end_with_parent()
     request_path, result_path = sys.argv[1:]
     sys.excepthook = report(result_path)
     sys.path.insert(0, str(Path.cwd()))

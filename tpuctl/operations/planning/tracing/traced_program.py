@@ -216,12 +216,18 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
+MOST_DIGITS = 12
+"""Of a side of an argument: more than any memory holds."""
+
+
 def _sides(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if parts == [""]:
         return ()
     if not all(part.isdecimal() for part in parts):
         raise _shape_error(f"[{text}]")
+    if any(len(part) > MOST_DIGITS for part in parts):
+        raise UsageError(f"--args: a side has at most {MOST_DIGITS} digits", hint="make it smaller")
     return tuple(map(int, parts))
 
 

@@ -33,6 +33,10 @@ LEAST_SHARE = 0.6
 """A row rules a term that is so much of its modelled time: the others are of small sizes."""
 
 
+MOST_FACTOR = 100.0
+"""What takes longer than modelled by more, or is faster, was not measured on such chips."""
+
+
 @dataclass(frozen=True, slots=True)
 class TermCalibration:
     """Term -> measured over modelled time on a generation, and how many rows said so."""
@@ -55,7 +59,10 @@ class TermCalibration:
 def calibration_from(
     hardware: SliceHardware, rows: Sequence[BenchRow], source: str
 ) -> TermCalibration:
-    """The factors of the terms that the rows rule. Raises ValueError where they rule none."""
+    """The factors of the terms that the rows rule.
+
+    Raises ValueError where they rule none, and for a factor that no chip has.
+    """
     logs: dict[str, list[float]] = {}
     for row in rows:
         term = TERM_OF.get(row.kind)
@@ -65,6 +72,9 @@ def calibration_from(
     if not logs:
         raise ValueError("no measured row is large enough to tell a term from the rest")
     factors = {term: exp(sum(values) / len(values)) for term, values in logs.items()}
+    for term, factor in factors.items():
+        if not 1 / MOST_FACTOR <= factor <= MOST_FACTOR:
+            raise ValueError(f"{term} took {factor:.3g} times what is modelled: not these chips")
     counts = {term: len(values) for term, values in logs.items()}
     return TermCalibration(hardware.generation, factors, counts, source)
 
