@@ -96,13 +96,13 @@ class Context:
         return any(getattr(self, name) is not None for name in LIMITS)
 
     def is_one_cloud(self, *endpoints: str) -> bool:
-        """Whether these fields and `tpu_endpoint` all have Google's address, or none of them has.
+        """Whether these fields and `tpu_endpoint` show one cloud.
 
-        Only then they show one cloud.
+        They do where all of them have Google's address, or none has.
         """
+        googles = {each.name: each.default for each in fields(Context)}
         asked = ("tpu_endpoint", *endpoints)
-        own = {each.name: each.default for each in fields(Context) if each.name in asked}
-        return len({getattr(self, name) == address for name, address in own.items()}) == 1
+        return len({getattr(self, name) == googles[name] for name in asked}) == 1
 
     @property
     def worker_storage_endpoint(self) -> str:

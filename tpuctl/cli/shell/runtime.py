@@ -89,11 +89,13 @@ class Runtime:
     def known_context_name(self) -> str:
         """The name of the context in use, which is looked up and not started. NotFoundError."""
         from tpuctl import config
-        from tpuctl.operations.local import local_cloud
 
         name = self.context_name.value
-        is_known = name in self.config.contexts or name == config.DEFAULT_CONTEXT
-        if not is_known and not local_cloud.exists(self.home, name):
+        if name in self.config.contexts or name == config.DEFAULT_CONTEXT:
+            return name
+        from tpuctl.operations.local import local_cloud
+
+        if not local_cloud.exists(self.home, name):
             raise unknown_context_error(name, self.config)
         return name
 
@@ -124,13 +126,9 @@ class Runtime:
     @property
     def known_prices(self) -> "PriceBook":
         """The prices that the context in use pays; it is looked up and not started for them."""
-        from tpuctl.config import DEFAULT_CONTEXT
         from tpuctl.operations.cost.price_tables import load_book
 
-        name = self.context_name.value
-        context = self.config.contexts.get(name)
-        if context is None and name != DEFAULT_CONTEXT:
-            _ = self.known_context_name  # an unknown one is an error
+        context = self.config.contexts.get(self.known_context_name)
         return load_book(self.home, context.price_factors if context else None)
 
     @cached_property
