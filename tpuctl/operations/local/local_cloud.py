@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tpuctl.byte_size import names_text
 from tpuctl.config import ANONYMOUS, DEFAULT_CONTEXT, Config, Context
 from tpuctl.durable_directories import make_private
 from tpuctl.errors import (
@@ -165,12 +166,11 @@ def unreadable_note(line: Mapping[str, Any]) -> str:
     records = line.get("unreadable", ())
     if not records:
         return ""
-    named = [f"{each['table']} {each['name']!r} ({each['cause']})" for each in records[:3]]
-    more = f" and {len(records) - 3} more" if len(records) > 3 else ""
+    named = [f"{each['table']} {each['name']!r} ({each['cause']})" for each in records]
     name = "" if line["name"] == DEFAULT_CONTEXT else f" --name {line['name']}"
     return (
-        f"the local cloud {line['name']!r} cannot read, and does not serve, {', '.join(named)}"
-        f"{more}; to delete them and all else run: tpuctl local reset{name}"
+        f"the local cloud {line['name']!r} cannot read, and does not serve, "
+        f"{names_text(named, 3)}; to delete them and all else run: tpuctl local reset{name}"
     )
 
 
