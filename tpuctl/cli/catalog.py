@@ -15,6 +15,7 @@ from tpuctl.cli.shell.tables.listing import Listing, declare_keys
 from tpuctl.cli.shell.tables.values import Usd, attributes, entries
 from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.node import Provisioning
+from tpuctl.models.planning.amount import amount_text
 from tpuctl.operations.slices.specs import unknown_name_error
 
 app = Noun("Types, zones, runtime versions, prices and public models.")
@@ -57,8 +58,8 @@ MODELS = Listing(
     table={
         "name": "name",
         "family": "family",
-        "parameters": lambda row: _billions(row[2]),
-        "active parameters": lambda row: _billions(row[3]),
+        "parameters": lambda row: amount_text(row[2]),
+        "active parameters": lambda row: amount_text(row[3]),
         "context": "context_tokens",
         "source": "source",
     },
@@ -137,12 +138,11 @@ def prices(
 @app.verb("models", ListVerb)
 @declare_keys(lambda: MODELS.keys)
 def models(runtime: Runtime) -> None:
-    """List public models, which plans are made for.
+    """List the public models that `tpuctl plan` knows.
 
-    Active parameters are those that one token goes through: of a mixture, the experts it is sent
-    to. The source says where the shape is published.
+    Active parameters are those that one token goes through. In a mixture of experts, only the
+    experts that get the token count. SOURCE says where the shape is published.
     """
-    from tpuctl.catalog.public_models import public_models
     from tpuctl.perfmodel.workload.known_models import transformer_of
     from tpuctl.perfmodel.workload.transformer import count_parameters
 
@@ -155,7 +155,7 @@ def models(runtime: Runtime) -> None:
             model.context_tokens,
             model.source,
         )
-        for model in public_models()
+        for model in catalog.public_models()
     ]
     runtime.output.items(rows, MODELS)
 
@@ -172,11 +172,6 @@ def _explain_unknown_names() -> Iterator[None]:
 def _read_object(runtime: Runtime, url: str) -> bytes:
     bucket, _, key = url.removeprefix("gs://").partition("/")
     return runtime.store(f"gs://{bucket}").get_range(key)
-
-
-def _billions(parameters: int) -> str:
-    """`8.03B`: three digits, in billions."""
-    return f"{parameters / 1e9:.3g}B" if parameters < 1e12 else f"{parameters / 1e12:.3g}T"
 
 
 def _priced(

@@ -21,7 +21,10 @@ def resolve_type(typed: str) -> str:
 
 
 def resolve_name(typed: str) -> str:
-    """The same for a type that may be in no zone, such as one that only other APIs offer."""
+    """The full name of a type as `resolve_type` reads it, also of one that no zone has.
+
+    Other APIs may offer such a type. Raises UsageError.
+    """
     return _resolved(typed, lambda _generation, _name: None)
 
 
