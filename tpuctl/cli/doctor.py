@@ -73,8 +73,8 @@ def doctor(
         fail     some command cannot work before this is mended
         unknown  it could not be asked
 
-    Without --fix nothing is started, and nothing is changed but one thing: to log in to a node with
-    OS Login puts tpuctl's public key into your account. All checks answer within 10 s.
+    Without --fix it starts nothing and changes one thing at most: where it logs in to a node with
+    OS Login, it puts tpuctl's public key into your account. All checks answer within 10 s.
     """
     if job and node:
         raise UsageError("--job and --node exclude each other", hint="give one of them")
