@@ -36,21 +36,15 @@ def test_bf16_beside_float32(monkeypatch, backend, side):
     monkeypatch.setattr(backends, "backend_name", lambda: backend)
     random = np.random.default_rng(side)
     left, right = random.standard_normal((2, side, side), np.float32)
-    pause_s = BLAS_SPINS_S if backend == "jax" else 0.0
-    ours_s, peer_s = in_turns(
+    compare(
+        f"bf16 matmul of {side} with {backend}",
+        TARGETS[backend],
         lambda: mxu.matmul(left, right),
         lambda: left @ right,
         rounds=ROUNDS[side],
-        pause_s=pause_s,
-    )
-    keep(
-        f"bf16 matmul of {side} with {backend}",
-        TARGETS[backend],
-        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
+        pause_s=BLAS_SPINS_S if backend == "jax" else 0.0,
         error=error(left, right),
         chosen_here=backend == chosen(side),
-        ours_s=ours_s,
-        float32_s=peer_s,
     )
 
 
@@ -62,17 +56,12 @@ def test_other_formats_beside_float32(monkeypatch, form):
     left, right = random.standard_normal((2, side, side), np.float32)
     kind = np.int8 if form == "int8" else np.uint8
     coded = random.integers(0, 100, (side, side), kind)
-    ours_s, peer_s = in_turns(
+    compare(
+        f"{form} matmul of {side} with numpy",
+        "no target",
         lambda: mxu.matmul(coded, coded, formats=(form, form)),
         lambda: left @ right,
         rounds=ROUNDS[side],
-    )
-    keep(
-        f"{form} matmul of {side} with numpy",
-        "no target",
-        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
-        ours_s=ours_s,
-        float32_s=peer_s,
     )
 
 
@@ -80,18 +69,14 @@ def test_other_formats_beside_float32(monkeypatch, form):
 def test_a_product_with_its_own_transpose(monkeypatch, side):
     monkeypatch.setattr(backends, "backend_name", lambda: "numpy")
     left, other = np.random.default_rng(side).standard_normal((2, side, side), np.float32)
-    ours_s, peer_s = in_turns(
+    compare(
+        f"x @ x.T of {side} with numpy",
+        "no target; beside a product of two arrays",
         lambda: mxu.matmul(left, left.T),
         lambda: mxu.matmul(left, other),
         rounds=ROUNDS[side],
-    )
-    keep(
-        f"x @ x.T of {side} with numpy",
-        "no target; beside a product of two arrays",
-        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
+        peer_name="two_arrays_s",
         error=error(left, left.T),
-        ours_s=ours_s,
-        two_arrays_s=peer_s,
     )
 
 
@@ -100,23 +85,25 @@ def test_a_higher_precision_beside_float32(monkeypatch, precision):
     monkeypatch.setattr(backends, "backend_name", lambda: "numpy")
     side = 1024
     left, right = np.random.default_rng(side).standard_normal((2, side, side), np.float32)
-    ours_s, peer_s = in_turns(
+    compare(
+        f"{precision} matmul of {side} with numpy",
+        "no target",
         lambda: mxu.matmul(left, right, precision=precision),
         lambda: left @ right,
         rounds=ROUNDS[side],
-    )
-    keep(
-        f"{precision} matmul of {side} with numpy",
-        "no target",
-        ratio=round(statistics.median(ours_s) / statistics.median(peer_s), 3),
-        ours_s=ours_s,
-        float32_s=peer_s,
     )
 
 
 def test_extreme_integers_are_exact():
     coded = np.full((1024, 4096), -128, np.int8)
     assert (mxu.matmul(coded, coded.T, formats=("int8", "int8")) == 4096 * 2**14).all()
+
+
+def compare(name, target, ours, peer, *, rounds, pause_s=0.0, peer_name="float32_s", **figures):
+    """Measure both in turns; keep the ratio of their medians, figures, and the seconds of each."""
+    ours_s, peer_s = in_turns(ours, peer, rounds=rounds, pause_s=pause_s)
+    ratio = round(statistics.median(ours_s) / statistics.median(peer_s), 3)
+    keep(name, target, ratio=ratio, **figures, ours_s=ours_s, **{peer_name: peer_s})
 
 
 def in_turns(ours, peer, *, rounds, pause_s=0.0):

@@ -19,11 +19,10 @@ def storage_session(context: Context) -> StorageSession:
     session = authorized_session(tokens(context))
     from requests.adapters import HTTPAdapter
 
-    from tpuctl.store.gcs.json_api import StorageSession, read_environment_once
+    from tpuctl.store.gcs.json_api import StorageSession
 
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_connections=2, pool_maxsize=CONNECTIONS))
-    read_environment_once(session, context.storage_endpoint)
     return StorageSession(session, context.storage_endpoint)
 
 

@@ -103,7 +103,6 @@ class Chip:
         int8, which wraps around) a Buffer in HBM comes back, of sums rounded once. Raises
         ValueError for what does not go together, TypeError for what is not an array.
         """
-        mxu.require_precision(precision)
         given_dtype = dtype or ("bf16" if precision == "default" else "f32")
         a, b = (
             operands.matmul_operand(self._own(each), given_dtype, precision)

@@ -69,7 +69,8 @@ def matmul(
     units = {format_of(each).unit for each in formats}
     if len(units) != 1 or None in units:
         raise ValueError(f"the matrix unit does not multiply {formats[0]} by {formats[1]}")
-    require_precision(precision)
+    if precision not in PASSES:
+        raise ValueError(f"unknown precision {precision!r}; one of: {', '.join(PASSES)}")
     operands = [_READ[form](each) for each, form in zip((left, right), formats, strict=True)]
     # Infinities and NaNs pass through the unit without a word.
     with np.errstate(all="ignore"):
@@ -81,12 +82,6 @@ def matmul(
         if backends.backend_of(left.shape, right.shape) == "jax":
             return jax_matmul.matmul(*operands)
         return _one_pass(operands, formats)
-
-
-def require_precision(precision: str) -> None:
-    """Raise ValueError for a precision that XLA does not have."""
-    if precision not in PASSES:
-        raise ValueError(f"unknown precision {precision!r}; one of: {', '.join(PASSES)}")
 
 
 def is_cut(formats: Iterable[str]) -> bool:

@@ -24,8 +24,7 @@ _WORD_BYTES = 4
 """The most that an element has on a chip."""
 
 _GIVEN = ("bf16", "f32", "f16", "int8", "e4m3", "e5m2")
-"""What ndarrays can be to a matmul."""
-
+"""What arrays other than Buffers can be to a matmul."""
 
 _REAL_RESULTS = ("f32", "bf16", "f16", "e4m3", "e5m2")
 _WHOLE_RESULTS = ("int32", "int8")
@@ -41,7 +40,7 @@ class Operand(NamedTuple):
     added_bytes: int
 
 
-def matmul_operand(array: Array, dtype: str, precision: str = "default") -> Operand:
+def matmul_operand(array: Array, dtype: str, precision: str) -> Operand:
     """Return a Buffer as it is, any other array as `dtype`, in HBM for this operation alone.
 
     Raises TypeError for what is neither, ValueError for an unknown dtype.

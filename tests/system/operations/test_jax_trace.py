@@ -116,6 +116,16 @@ def explicit():
         return w - jax.grad(loss)(w)
     return step, cut(256, 512, spec=P("data", "model")), cut(64, 256, spec=P("data", None))
 
+def constants():
+    def fill(x):
+        return jnp.zeros((1000,)), jnp.arange(50), jnp.broadcast_to(x, (30, 8)), 1.0, x
+    return jax.jit(fill), shape(8)
+
+def repeated_zeros():
+    mesh = jax.sharding.AbstractMesh((4,), ("data",))
+    fill = lambda x: jnp.zeros((1000,))
+    return jax.shard_map(fill, mesh=mesh, in_specs=P("data"), out_specs=P()), shape(8)
+
 def precise():
     return lambda x, w: jnp.dot(x, w, precision="highest"), shape(64, 64), shape(64, 64)
 """
@@ -241,6 +251,15 @@ def test_the_peak_holds_arguments_and_what_lives_between(traced):
     assert arguments + answer["result_bytes"] < answer["peak_bytes"] < 3 * arguments
 
 
+def test_results_that_no_kernel_makes_are_written_and_held(traced):
+    answer, operations = traced("constants")
+    written = 4 * (1000 + 50 + 30 * 8)
+    assert sum(each.count * each.written_bytes for each in operations) == written
+    assert answer["result_bytes"] == written + 4 + 4 * 8
+    assert answer["peak_bytes"] == answer["argument_bytes"] + written + 4
+    assert traced("repeated_zeros")[0]["result_bytes"] == 4 * 1000, "each device has all of them"
+
+
 def test_a_process_of_its_own_traces_with_the_devices_of_a_mesh(programs):
     program = trace_function(TraceRequest(f"{programs}:spread", devices=4), os.environ)
     assert (program.devices, program.arguments) == (4, ("float32[64,256]", "float32[256,256]"))
@@ -273,6 +292,9 @@ def returns_nothing():
 
 def takes(x, weight, scale=1):
     return x @ weight
+
+def returns_functions():
+    return takes, takes, takes
 """
 
 
@@ -284,8 +306,9 @@ def takes(x, weight, scale=1):
         ("leaves", r".*:leaves: the program ended with exit status 3 before it was traced: noise"),
         ("crashes", r".*:crashes: the program was ended by SIGABRT before it was traced: "),
         ("missing", r".*bad.py has no 'missing', which .*bad.py:missing names$"),
-        ("number", r".*bad.py:number is a int and cannot be called$"),
-        ("returns_nothing", r".*returns a NoneType, not \(function, \*arguments\)$"),
+        ("number", r".*bad.py:number is of type int and cannot be called$"),
+        ("returns_nothing", r".*returns a value of type NoneType, not \(function, \*arguments\)$"),
+        ("returns_functions", r".* does not trace: TypeError: .* <function takes> as an abstract"),
         ("takes", r".*:takes takes arguments \(x, weight\), and their shapes are not given$"),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import requests
 from google.auth import exceptions as auth
 
 from tpuctl.errors import CredentialsError, LocalIOError, TransientError
-from tpuctl.store.gcs.json_api import read_environment_once, translate_errors
+from tpuctl.store.gcs.json_api import translate_errors
 
 LOST = (
     "HTTPSConnectionPool(host='storage.googleapis.com', port=443): Max retries exceeded with url: "
@@ -49,17 +49,3 @@ def test_a_host_that_does_not_answer_is_named_and_why():
     with pytest.raises(TransientError) as raised, translate_errors("gs://box/a"):
         requests.get("http://nowhere.invalid/", timeout=5)
     assert str(raised.value).startswith("gs://box/a: nowhere.invalid cannot be reached: ")
-
-
-def test_a_session_reads_the_proxies_of_the_environment_once(monkeypatch):
-    monkeypatch.setenv("https_proxy", "http://proxy:3128")
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/own.pem")
-    session = requests.Session()
-    read_environment_once(session, "https://storage.googleapis.com")
-    assert session.proxies["https"] == "http://proxy:3128"
-    assert session.verify == "/etc/own.pem"
-    assert not session.trust_env
-    monkeypatch.setenv("no_proxy", "storage.googleapis.com")
-    without = requests.Session()
-    read_environment_once(without, "https://storage.googleapis.com")
-    assert "https" not in without.proxies

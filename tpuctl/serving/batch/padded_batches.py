@@ -107,8 +107,6 @@ def storable(name: str, array: Array) -> Array:
     """An output as a file can hold it: bfloat16 as float32, text of objects as text."""
     if name == ROW:
         raise JobFailedError(f"predict returns {ROW!r}, which every output has by itself")
-    if array.dtype.isbuiltin == 1 and not array.dtype.hasobject:
-        return array  # most are; to make the name of a datatype takes longer
     if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return array.astype(np.float32)
     if array.dtype.hasobject:

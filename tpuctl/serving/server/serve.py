@@ -250,7 +250,7 @@ class ServerRun:
             self.ended.set_result(code)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call a function in the event loop, from the thread of the model."""
+        """Call a function in the event loop, from another thread."""
         with suppress(RuntimeError):  # the loop is closed, the process is about to end
             self.loop.call_soon_threadsafe(function, *arguments)
 

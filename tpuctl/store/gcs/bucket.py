@@ -11,11 +11,7 @@ from tpuctl.network_policy import STORAGE_DELETE_TRIES
 from tpuctl.store.buffers import Buffers
 from tpuctl.store.entry import Entry, Source
 from tpuctl.store.gcs.bulk import BulkBucket, ObjectInfo
-from tpuctl.store.gcs.json_api import (
-    StorageSession,
-    read_environment_once,
-    translate_errors,
-)
+from tpuctl.store.gcs.json_api import StorageSession, translate_errors
 
 _CONNECTIONS = 32
 """Kept for the next request; what is beyond is thrown away, with a warning each time."""
@@ -118,9 +114,7 @@ def _session_of(client: Any) -> StorageSession:
     if client is None:
         client = _new_client()
     # The only way to its credentials, their renewal and its proxies; Google's own examples use it.
-    session, endpoint = client._http, client.api_endpoint  # noqa: SLF001
-    read_environment_once(session, endpoint)
-    return StorageSession(session, endpoint)
+    return StorageSession(client._http, client.api_endpoint)  # noqa: SLF001
 
 
 def _new_client() -> Any:

@@ -78,19 +78,6 @@ class StorageSession(NamedTuple):
         self.session.close()
 
 
-def read_environment_once(session: Any, endpoint: str) -> None:
-    """Give a session the proxies and certificates that the environment names for an endpoint.
-
-    `requests` reads the whole environment and looks for ~/.netrc at every request, which takes as
-    long as the rest of it. A netrc file would besides replace the token.
-    """
-    if not session.trust_env:
-        return
-    settings = session.merge_environment_settings(endpoint, {}, None, None, None)
-    session.proxies, session.verify = settings["proxies"], settings["verify"]
-    session.trust_env = False
-
-
 class RequestRefusedError(Exception):
     """An answer whose status is not 2xx."""
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tpuctl.errors import IntegrityError, JobFailedError, UsageError
+from tpuctl.errors import JobFailedError, UsageError
 from tpuctl.serving.batch.formats import input_reader
 from tpuctl.serving.batch.formats.csv_files import CsvFiles
 from tpuctl.serving.batch.formats.input_reader import InputObject, InputReader
@@ -113,29 +113,6 @@ def test_of_a_large_object_only_the_rows_of_a_unit_are_read(name, monkeypatch):
         kind.read(source, survey.ranges[70], survey.columns).batch["x"], array[7000:7100]
     )
     assert store.read_bytes < 100 * 8 * 8 + 5000
-
-
-def test_of_a_small_object_the_rows_of_a_unit_are_not_copied():
-    store, array = MemoryStore(MemoryBucket()), np.arange(80, dtype=np.uint8).reshape(10, 8)
-    entry = store.put_if_absent("a.npz", npz(x=array, y=np.arange(10.0)))
-    place = entry.key, entry.generation, entry.size_bytes, entry.crc32c
-    source, kind = InputReader(store, InputObject(*place)), open_format("npz")
-    survey = kind.survey(source, 5)
-    rows = kind.read(source, survey.ranges[1], survey.columns).batch
-    np.testing.assert_array_equal(rows["x"], array[5:])
-    np.testing.assert_array_equal(rows["y"], np.arange(5.0, 10.0))
-    again = kind.read(source, survey.ranges[1], survey.columns).batch
-    assert np.shares_memory(rows["x"], again["x"])
-    assert rows["y"].flags.aligned
-    assert not rows["x"].flags.writeable
-
-
-def test_bytes_that_are_not_those_of_the_plan_are_refused():
-    store = MemoryStore(MemoryBucket())
-    entry = store.put_if_absent("a.npz", npz(x=np.arange(3)))
-    source = InputReader(store, InputObject(entry.key, entry.generation, entry.size_bytes, "AAAA"))
-    with pytest.raises(IntegrityError, match="the checksum of the bytes that came is not that of"):
-        open_format("npz").survey(source, 5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tpuctl.operations.planning.tracing.device_share import Program, inner_jaxpr, side_ways
-from tpuctl.operations.planning.tracing.kernels import Value, moved_once
+from tpuctl.operations.planning.tracing.kernels import Step, Value, moved_once
 
 FORMATS = {"bfloat16": "bf16", "float16": "f16", "int8": "int8", "uint8": "int8", "int4": "int8"}
 EXCHANGES = {
@@ -60,10 +60,8 @@ OPAQUE = frozenset(
 SORTS = frozenset(("sort", "top_k"))
 
 
-def described(
-    program: Program, equation: Any, ins: list[Value], outs: list[Value]
-) -> tuple[str, str, list[Value], list[Value], dict[str, Any]]:
-    """Kind, name, inputs, results and fields of an equation that is one kernel."""
+def described(program: Program, equation: Any, ins: list[Value], outs: list[Value]) -> Step:
+    """The step of an equation that is one kernel."""
     name = str(equation.primitive)
     elements = sum(value.elements for value in outs)
     fields: dict[str, Any] = {"flops": elements}
@@ -87,7 +85,7 @@ def described(
         kind, fields = "other", {**moved_once(ins, outs), "flops": ins[0].elements * rounds}
     elif name in OPAQUE or inner_jaxpr(equation.params) is not None:
         kind, fields = "other", opaque(program, equation, ins, outs)
-    return kind, name, ins, outs, fields
+    return Step(kind, name, ins, outs, fields)
 
 
 def opaque(program: Program, equation: Any, ins: list[Value], outs: list[Value]) -> dict[str, Any]:

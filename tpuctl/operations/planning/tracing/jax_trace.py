@@ -13,6 +13,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import signal
 import sys
 import traceback
@@ -29,11 +30,12 @@ from tpuctl.operations.planning.tracing.device_share import (
     outside_work,
     side_ways,
 )
-from tpuctl.operations.planning.tracing.jaxpr_walk import finish, walk
+from tpuctl.operations.planning.tracing.jaxpr_walk import walk_scope
 from tpuctl.operations.planning.tracing.kernels import Scope, distinct, merged
 from tpuctl.operations.planning.tracing.named_function import TraceError, program_of
 
-SCHEMA = 1
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""What Python adds to a function or object that it shows."""
 
 
 def trace(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,14 +55,11 @@ def trace(request: Mapping[str, Any]) -> dict[str, Any]:
             "there is not counted"
         )
     entering = arguments_of(program, closed.jaxpr)
-    scope = Scope(1)
-    results = walk(program, closed.jaxpr, entering, scope)
+    results, held = walk_scope(program, closed.jaxpr, entering, Scope(1))
     # Captured arrays are held too: walk gives them no producer.
     captured = sum(array(program, variable.aval).size_bytes for variable in closed.jaxpr.constvars)
-    held = finish(program, scope, entering, results)
     argument_bytes = captured + sum(value.size_bytes for value in entering)
     return {
-        "schema": SCHEMA,
         "jax": jax.__version__,
         "devices": program.devices,
         "mesh": sizes,
@@ -78,7 +77,8 @@ def report(path: str) -> Callable[[type[BaseException], BaseException, Traceback
 
     def write(kind: type[BaseException], error: BaseException, stack: TracebackType | None) -> None:
         lines = str(error).strip().splitlines() or [""]
-        answer = {"error": f"{kind.__name__}: {lines[0].strip()}", "place": place_of(stack)}
+        text = ADDRESS.sub("", lines[0].strip())
+        answer = {"error": f"{kind.__name__}: {text}", "place": place_of(stack)}
         if isinstance(error, TraceError):
             answer = {"refused": str(error), "hint": error.hint}
         Path(path).write_text(json.dumps(answer), encoding="utf-8")

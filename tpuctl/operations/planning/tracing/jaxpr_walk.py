@@ -54,6 +54,37 @@ def walk(program: Program, jaxpr: Any, inputs: Sequence[Value], scope: Scope) ->
     return [read(atom) for atom in jaxpr.outvars]
 
 
+def walk_scope(
+    program: Program, jaxpr: Any, entering: Sequence[Value], scope: Scope
+) -> tuple[list[Value], float]:
+    """Walk a jaxpr that is a scope of its own, and add its operations to the program.
+
+    Its results come back, and the bytes that it holds beside its inputs.
+    """
+    results = written(program, jaxpr, walk(program, jaxpr, entering, scope), scope)
+    program.operations += operations_of(scope, results)
+    return results, held_bytes(scope.steps, {id(value) for value in entering})
+
+
+def written(program: Program, jaxpr: Any, values: Sequence[Value], scope: Scope) -> list[Value]:
+    """The results as they stand in memory: what no kernel makes, such as zeros, is written.
+
+    XLA makes constants and broadcasts on the way into the kernel that reads them, and no kernel
+    reads a result.
+    """
+    results = []
+    for atom, value in zip(jaxpr.outvars, values, strict=True):
+        whole = array(program, atom.aval)
+        if value.size_bytes < whole.size_bytes:
+            add_step(
+                scope, Step("elementwise", "write", [value], [whole], {"flops": whole.elements})
+            )
+            results.append(whole)
+        else:
+            results.append(value)
+    return results
+
+
 def append(program: Program, equation: Any, ins: list[Value], scope: Scope) -> list[Value]:
     """Append what one equation does; the values of its results."""
     name, parameters = str(equation.primitive), equation.params
@@ -67,7 +98,7 @@ def append(program: Program, equation: Any, ins: list[Value], scope: Scope) -> l
         return [Value(elements=out.elements) for out in outs]
     if name in ALIASES:
         return [*ins[: len(outs)]] if len(ins) >= len(outs) else outs
-    add_step(scope, Step(*described(program, equation, ins, outs)))
+    add_step(scope, described(program, equation, ins, outs))
     if name == "dot_general" and (ways := summed_ways(program, equation)) > 1:
         return [exchanged(scope, "all_reduce", outs[0], outs[0], ways)]
     return outs
@@ -117,7 +148,7 @@ def loop(
     """Walk a body in a scope of its own; in the outer scope it is one step without a cost."""
     outer, inner = scopes
     entering = [array(program, variable.aval) for variable in body.invars]
-    extra_bytes = finish(program, inner, entering, walk(program, body, entering, inner))
+    _, extra_bytes = walk_scope(program, body, entering, inner)
     outs = [array(program, variable.aval) for variable in equation.outvars]
     add_call(outer, str(equation.primitive), (ins, outs), extra_bytes)
     return outs
@@ -130,8 +161,7 @@ def branch(program: Program, equation: Any, ins: list[Value], scope: Scope) -> l
     for closed in equation.params["branches"]:
         program.operations, inner = [], Scope(scope.count)
         entering = [array(program, variable.aval) for variable in closed.jaxpr.invars]
-        results = walk(program, closed.jaxpr, entering, inner)
-        extra_bytes = finish(program, inner, entering, results)
+        _, extra_bytes = walk_scope(program, closed.jaxpr, entering, inner)
         candidates.append((work(program.operations), extra_bytes, program.operations))
     longest = max(candidates, key=lambda candidate: candidate[0])
     program.operations = before + longest[2]
@@ -155,7 +185,7 @@ def shard_map(program: Program, equation: Any, ins: list[Value], scope: Scope) -
         if outer.producer is None:  # an argument, of which each device holds this part
             part.is_view, outer.size_bytes = True, part.size_bytes
     add_call(scope, "shard_map", (ins, entering), 0.0)
-    results = walk(program, inner, entering, scope)
+    results = written(program, inner, walk(program, inner, entering, scope), scope)
     program.share, program.axis_sizes = outside
     outs = [Value(result.size_bytes, result.elements) for result in results]
     add_call(scope, "shard_map", (results, outs), 0.0)
@@ -191,11 +221,3 @@ def one_time(operation: Mapping[str, Any]) -> float:
         pixels = shape["images"] * shape["channels"] * math.prod(shape["image"])
         products = pixels * shape["filters"] * math.prod(shape["kernel"])
     return float(moved + 2 * products / RATIO)
-
-
-def finish(
-    program: Program, scope: Scope, entering: Sequence[Value], results: Sequence[Value]
-) -> float:
-    """Add the operations of a scope to the program; the bytes that it holds beside its inputs."""
-    program.operations += operations_of(scope, results)
-    return held_bytes(scope.steps, {id(value) for value in entering})

@@ -29,7 +29,7 @@ def load(target: str) -> Any:
             raise missing_name(target, place, member, part)
         member = getattr(member, part)
     if not callable(member):
-        raise TraceError(f"{target} is a {type(member).__name__} and cannot be called")
+        raise TraceError(f"{target} is of type {type(member).__name__} and cannot be called")
     return member
 
 
@@ -57,7 +57,7 @@ def load_module(name: str) -> Any:
 def load_file(path: Path) -> Any:
     """A module from its file, whose neighbours it may import."""
     if not path.is_file():
-        raise TraceError(f"no file {str(path)!r}")
+        raise TraceError(f"there is no file {str(path)!r}")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -84,7 +84,7 @@ def program_of(target: str, shapes: Sequence[Sequence[Any]] | None) -> tuple[Any
     answer = function()
     if not isinstance(answer, (tuple, list)) or not answer or not callable(answer[0]):
         raise TraceError(
-            f"{target} returns a {type(answer).__name__}, not (function, *arguments)",
+            f"{target} returns a value of type {type(answer).__name__}, not (function, *arguments)",
             "return the function to trace and its arguments: arrays or jax.ShapeDtypeStruct",
         )
     return tuple(answer)

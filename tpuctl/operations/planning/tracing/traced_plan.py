@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, prod
 
 from tpuctl import catalog
 from tpuctl.errors import PreconditionError
@@ -13,13 +12,14 @@ from tpuctl.models.planning.plan_spec import SliceChoice
 from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
 from tpuctl.operations.planning.planned_slice import Fit
 from tpuctl.operations.planning.tracing.traced_program import TracedProgram
+from tpuctl.perfmodel.chip.gemm import SUBLANES
+from tpuctl.perfmodel.chip.numeric import round_up
 from tpuctl.perfmodel.workload.program import ProgramOperation, operation_times, program_time
 from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
 _RUNS = 1_000_000
-_SUBLANES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,5 @@ def _padding(operation: ProgramOperation, mxu_side: int) -> float | None:
     useful = m * k * n * batch
     if not useful:
         return None
-    rows = ceil(m / _SUBLANES) * _SUBLANES
-    padded = prod(ceil(side / mxu_side) * mxu_side for side in (k, n))
-    return 1.0 - useful / (rows * padded * batch)
+    padded = round_up(m, SUBLANES) * round_up(k, mxu_side) * round_up(n, mxu_side)
+    return float(1.0 - useful / (padded * batch))

@@ -21,7 +21,6 @@ from tpuctl.perfmodel.workload.program import ProgramOperation
 from tpuctl.perfmodel.workload.program.convolution import Convolution
 
 CHILD = "tpuctl.operations.planning.tracing.jax_trace"
-SCHEMA = 1
 DEADLINE_S = 120.0
 INSTALL = "run: pip install 'tpuctl[jax]'"
 _LAST_BYTES = 4096

@@ -23,7 +23,7 @@ from tpuctl.serving.batch.formats.file_format import (
     UnitRows,
     row_ranges,
 )
-from tpuctl.serving.batch.formats.input_reader import InputReader, PartFile
+from tpuctl.serving.batch.formats.input_reader import InputReader
 from tpuctl.serving.datatypes import Array, Batch
 
 NPY_COLUMN = "x"
@@ -176,13 +176,12 @@ def read_rows(file: BinaryIO, header: ArrayHeader, unit: UnitRange, url: str) ->
         return np.ascontiguousarray(whole[unit.start : unit.end])
     file.seek(row_bytes * unit.start, io.SEEK_CUR)
     data = _read_exactly(file, row_bytes * (unit.end - unit.start), url)
-    rows = np.frombuffer(data, header.dtype).reshape(unit.end - unit.start, *header.shape[1:])
-    return rows if rows.flags.aligned else rows.copy()  # an archive aligns nothing
+    return np.frombuffer(data, header.dtype).reshape(unit.end - unit.start, *header.shape[1:])
 
 
-def _read_exactly(file: BinaryIO, size_bytes: int, url: str) -> bytes | memoryview:
+def _read_exactly(file: BinaryIO, size_bytes: int, url: str) -> bytes:
     try:
-        data = file.read_view(size_bytes) if isinstance(file, PartFile) else file.read(size_bytes)
+        data = file.read(size_bytes)
     except (OSError, zipfile.BadZipFile, EOFError) as error:
         raise UsageError(f"{url} cannot be read: {_first_line(error)}") from error
     if len(data) < size_bytes:
