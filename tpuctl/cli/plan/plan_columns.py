@@ -114,8 +114,7 @@ def _terms(row: PlannedSlice, name: str) -> dict[str, float | None] | None:
 
 def name_text(row: PlannedSlice) -> str:
     """`v5litepod-256`, or `4 x v5litepod-256`."""
-    where = row.where
-    return where.kind.name if where.slices == 1 else f"{where.slices} x {where.kind.name}"
+    return row.where.text
 
 
 def seconds_text(seconds: float) -> str:

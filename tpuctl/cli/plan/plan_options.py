@@ -9,6 +9,7 @@ from tpuctl.cli.shell.options import completed_by
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
+    from tpuctl.models.planning.plan_spec import ModelChoice
     from tpuctl.operations.planning.given_values import GivenValue
     from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
 
@@ -95,3 +96,25 @@ def show_factors(runtime: "Runtime", factors: "TermCalibration | None") -> None:
     """Say on stderr by what terms are multiplied."""
     for text in factors.texts if factors else ():
         runtime.output.note(f"calibrated: {text}")
+
+
+def show_context(runtime: "Runtime", choice: "ModelChoice", tokens: int) -> None:
+    """Warn of a sequence that is longer than a public model reads."""
+    if choice.name is None:
+        return
+    from tpuctl import catalog
+
+    model = catalog.public_model(choice.name)
+    if tokens > model.context_tokens:
+        runtime.output.warn(
+            f"{model.name} reads {model.context_tokens:,} tokens at most: a sequence of {tokens:,} "
+            "is planned as if its context were longer"
+        )
+
+
+def check_plot(plot: Path) -> None:
+    """Refuse a picture that cannot be drawn, before anything is reckoned."""
+    from tpuctl.metrics.exporters import metric_plot
+
+    metric_plot.check_format(plot)
+    metric_plot.require_matplotlib()

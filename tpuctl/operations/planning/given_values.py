@@ -63,10 +63,18 @@ def read_file(path: Path) -> GivenValues:
     except bounded_yaml.YamlError as error:
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
-        raise unreadable_error(path, error, hint=HINT) from error
+        raise unreadable_error(path, error, hint=_missing_hint(path)) from error
     if node is None or not _is(node, "mapping"):
         raise UsageError(f"{path} is not a plan: it has no keys such as model and run", hint=HINT)
     return dict(_values_below(node, ""))
+
+
+def _missing_hint(path: Path) -> str:
+    """What a person means who gives the name of a model in place of a file."""
+    try:
+        return f"a model is named by an option: --model {catalog.public_model(str(path)).name}"
+    except catalog.UnknownError:
+        return HINT
 
 
 def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValue]]:
