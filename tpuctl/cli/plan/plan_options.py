@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import completed_by, generation_option, type_option
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
@@ -26,22 +26,13 @@ Model = Annotated[
 ]
 Types = Annotated[
     str | None,
-    typer.Option(
-        "--accelerator-type",
-        "-t",
+    type_option(
+        "Only these types; by default those with a price, as docs/planning.md says.",
         metavar="TYPE,TYPE",
-        help="Only these types; by default those with a price, as docs/planning.md says.",
-        autocompletion=completed_by("type"),
     ),
 ]
 Generations = Annotated[
-    str | None,
-    typer.Option(
-        "--generation",
-        metavar="NAME,NAME",
-        help="Only these generations, such as v5e.",
-        autocompletion=completed_by("generation"),
-    ),
+    str | None, generation_option("Only these generations, such as v5e.", metavar="NAME,NAME")
 ]
 NumSlices = Annotated[
     str | None, typer.Option(metavar="N", help="So many slices of each type; default: 1.")
