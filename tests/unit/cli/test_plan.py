@@ -269,6 +269,8 @@ BAD_FILES = {
     "run:\n  tokens: -1\n": "run.tokens (line 2) must be from 1 to 100,000T, not -1",
     "- a list\n": "is not a plan: it has no keys such as model and run",
     "": "is not a plan: it has no keys such as model and run",
+    "run: 5\n": "run (line 1) has no keys",
+    "model: {experts: 3}\n": "model.experts (line 1) has no keys",
     "run: {tokens: {a: 1}}\n": "run.tokens (line 1) is not a value",
     "model: {layers: 2, hiden: 4}\n": (
         "unknown key 'hiden' in model (line 1); did you mean 'hidden'?"
@@ -312,6 +314,10 @@ def test_a_shape_that_lacks_fields_names_them(tpuctl, tmp_path):
 
 BAD_SHAPES = {
     "heads: 0": "model.heads must be at least 1, not 0",
+    "heads: 8, experts: {count: 4}, attention: {latent: {query_rank: 0, kv_rank: 4}}": (
+        "the shape of the model has no experts.per_token, experts.hidden, "
+        "attention.latent.nope_dim, attention.latent.rope_dim and attention.latent.value_dim"
+    ),
     "heads: 8, experts: {count: 4, per_token: 8, hidden: 64}": (
         "model.experts.per_token must be at most its 4 experts"
     ),

@@ -1,9 +1,8 @@
 """The values that were typed become a plan's question, or one line that says what is wrong."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from tpuctl import catalog
@@ -28,7 +27,12 @@ from tpuctl.operations.planning.given_values import (
     values_under,
 )
 from tpuctl.perfmodel.workload.known_models import transformer_of
-from tpuctl.perfmodel.workload.transformer import Transformer
+from tpuctl.perfmodel.workload.transformer import (
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    Transformer,
+)
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _FLAG_STARTS = ("is_", "has_", "full_keys_are_")
@@ -117,11 +121,27 @@ def _public_model(name: str) -> PublicModel:
 
 
 def _shaped(shape: Mapping[str, Any]) -> Transformer:
-    try:
-        return _checked(transformer_of(shape))
-    except TypeError as error:
-        names = re.findall(r"'(\w+)'", str(error))
-        raise UsageError(f"the shape of the model has no {_joined(names)}", hint=HINT) from error
+    if missing := [*_missing_fields(shape)]:
+        raise UsageError(f"the shape of the model has no {_joined(missing)}", hint=HINT)
+    return _checked(transformer_of(shape))
+
+
+def _missing_fields(shape: Mapping[str, Any]) -> Iterator[str]:
+    """The fields without a default that a shape lacks, by the paths of their keys."""
+    attention = shape.get("attention", {})
+    records: tuple[tuple[str, Any, Mapping[str, Any] | None], ...] = (
+        ("", Transformer, shape),
+        ("experts.", Experts, shape.get("experts")),
+        ("attention.latent.", LatentAttention, attention.get("latent")),
+        ("attention.linear.", LinearAttention, attention.get("linear")),
+    )
+    for start, record, given in records:
+        if given is None:
+            continue
+        for each in fields(record):
+            has_default = each.default is not MISSING or each.default_factory is not MISSING
+            if each.name not in given and not has_default:
+                yield f"{start}{each.name}"
 
 
 def _checked(model: Transformer) -> Transformer:
