@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.byte_size import count_text
-from tpuctl.cli.plan.plan_columns import rounded, seconds_text, usd_text
+from tpuctl.cli.plan.plan_columns import rounded, usd_text
 from tpuctl.cli.plan.plan_options import (
     File,
     Generations,
@@ -21,7 +21,7 @@ from tpuctl.cli.plan.plan_options import (
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import Columns, attributes, plain, usd_of, values_of
-from tpuctl.models.planning.amount import amount_text
+from tpuctl.models.planning.amount import amount_text, seconds_text
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 
 if TYPE_CHECKING:

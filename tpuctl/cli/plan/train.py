@@ -15,7 +15,6 @@ from tpuctl.cli.plan.plan_columns import (
     in_days,
     name_text,
     rounded,
-    seconds_text,
     usd_text,
 )
 from tpuctl.cli.plan.plan_options import (
@@ -39,7 +38,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.errors import UsageError
-from tpuctl.models.planning.amount import amount_text, three_digits
+from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
