@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tpuctl import catalog
-from tpuctl.cli.shell.options import Noun, completed_by
+from tpuctl.cli.shell.options import Noun, generation_option, type_option
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.list_verb import ListVerb
 from tpuctl.cli.shell.tables.listing import Listing, declare_keys
@@ -20,25 +20,8 @@ from tpuctl.operations.slices.specs import unknown_name_error
 
 app = Noun("Types, zones, runtime versions, prices and public models.")
 
-Generation = Annotated[
-    str | None,
-    typer.Option(
-        "--generation",
-        metavar="NAME",
-        help="Such as v5e.",
-        autocompletion=completed_by("generation"),
-    ),
-]
-Type = Annotated[
-    str | None,
-    typer.Option(
-        "--accelerator-type",
-        "-t",
-        metavar="TYPE",
-        help="Only this type.",
-        autocompletion=completed_by("type"),
-    ),
-]
+Generation = Annotated[str | None, generation_option("Such as v5e.")]
+Type = Annotated[str | None, type_option("Only this type.")]
 TYPES = Listing(
     attributes("name", "generation", "chips", "topology", "workers", "chips_per_worker"),
     least=("chips_per_worker", "generation"),

@@ -68,10 +68,13 @@ def test_the_answer_is_said_below_the_table(tpuctl, simple):
 
 def test_limits_that_nothing_keeps_name_the_nearest(tpuctl, simple):
     code, out, err = tpuctl(*RUN, *V6E, "--target-days", "5")
-    assert (code, out.count("\n")) == (0, 8)
-    assert err.startswith(
-        "no slice keeps the limits; the nearest is v6e-256, which takes 5.52 days of 5\n"
-    )
+    assert (code, out.count("\n")) == (12, 8)
+    nearest = "the nearest is v6e-256, which takes 5.52 days of 5"
+    assert err.endswith(f"error: no slice keeps the limits\nhint: {nearest}\n")
+    code, out, err = tpuctl(*RUN, *V6E, "--target-days", "5", "-o", "json")
+    rows = json.loads(out)["rows"]
+    assert (code, len(rows), json.loads(err)["hint"]) == (12, 8, nearest)
+    assert not any(row["is_within_limits"] for row in rows if row["fits"] == "yes")
 
 
 def test_lists_can_be_ordered_and_cut_short(tpuctl, simple):
@@ -218,6 +221,10 @@ BAD = {
     ("-t", "v5p-8", "--zone", "us-west4-a"): "v5p-8 is not offered in us-west4-a",
     ("--mesh", "fsdp"): "--mesh: 'fsdp' is not AXIS=WAYS",
     ("--mesh", "fdsp=4"): "unknown axis 'fdsp' of a mesh",
+    ("--mesh", "fsdp=-1,fsdp=2"): "--mesh gives 'fsdp' twice",
+    ("--mesh", ""): "--mesh: '' is not AXIS=WAYS",
+    ("-t", ""): "--accelerator-type must not be empty",
+    ("--generation", ","): "--generation must not be empty",
     ("--mesh", "fsdp=0"): "--mesh fsdp must be from 1 to 16.8M, not 0",
     ("--mesh", "fsdp=-1,tensor=-1"): (
         "only one axis of a mesh may be -1, which takes what the others leave"
@@ -241,6 +248,17 @@ def test_the_nearest_names_are_offered(tpuctl):
     _, _, err = tpuctl(*RUN, "--model", "llama-3-8c")
     assert "did you mean llama-3-8b" in err
     assert err.endswith("run: tpuctl catalog models\n")
+    _, _, err = tpuctl("plan", "--model", "lama-3-8b", "--tokens", "1T")
+    assert err.startswith("error: unknown model 'lama-3-8b'\nhint: did you mean llama-3-8b")
+
+
+def test_a_model_in_place_of_a_file_is_told_its_option(tpuctl):
+    assert tpuctl("plan", "llama-3-8b") == (
+        10,
+        "",
+        "error: there is no file llama-3-8b\n"
+        "hint: a model is named by an option: --model llama-3-8b\n",
+    )
 
 
 BAD_FILES = {
@@ -251,6 +269,8 @@ BAD_FILES = {
     "run:\n  tokens: -1\n": "run.tokens (line 2) must be from 1 to 100,000T, not -1",
     "- a list\n": "is not a plan: it has no keys such as model and run",
     "": "is not a plan: it has no keys such as model and run",
+    "run: 5\n": "run (line 1) has no keys",
+    "model: {experts: 3}\n": "model.experts (line 1) has no keys",
     "run: {tokens: {a: 1}}\n": "run.tokens (line 1) is not a value",
     "model: {layers: 2, hiden: 4}\n": (
         "unknown key 'hiden' in model (line 1); did you mean 'hidden'?"
@@ -294,6 +314,10 @@ def test_a_shape_that_lacks_fields_names_them(tpuctl, tmp_path):
 
 BAD_SHAPES = {
     "heads: 0": "model.heads must be at least 1, not 0",
+    "heads: 8, experts: {count: 4}, attention: {latent: {query_rank: 0, kv_rank: 4}}": (
+        "the shape of the model has no experts.per_token, experts.hidden, "
+        "attention.latent.nope_dim, attention.latent.rope_dim and attention.latent.value_dim"
+    ),
     "heads: 8, experts: {count: 4, per_token: 8, hidden: 64}": (
         "model.experts.per_token must be at most its 4 experts"
     ),
@@ -343,9 +367,41 @@ def test_a_service_keeps_its_latency_or_says_how_long_it_takes(tpuctl):
     _, out, _ = tpuctl(*SERVE, "-t", "v6e-4", "--latency", "5s", "-o", "json")
     row = json.loads(out)["rows"][0]
     assert row["latency_s"] <= 5
-    code, _, err = tpuctl(*SERVE, "-t", "v6e-4", "--latency", "10ms")
-    assert code == 12
-    assert err.startswith("error: v6e-4 does not keep --latency 0.01s: v6e-4 takes at least ")
+    code, out, err = tpuctl(*SERVE, "--generation", "v6e", "--latency", "10ms", "-o", "json")
+    found = json.loads(out)
+    assert (code, found["sources"]) == (12, [])
+    assert {row["requests"] for row in found["rows"]} == {None}
+    error = json.loads(err)
+    assert error["error"] == "no slice keeps a latency of 0.01 s"
+    assert error["hint"].startswith("the nearest is v6e-16, which takes at least ")
+    code, out, _ = tpuctl(*SERVE, "-t", "v6e-4", "--latency", "10ms")
+    assert (code, out.count("takes at least")) == (12, 1)
+    code, out, _ = tpuctl(*SERVE, "-t", "v6e-4", "--latency", "10ms", "--explain")
+    assert (code, out) == (12, "")
+
+
+def test_an_explanation_is_no_list(tpuctl):
+    assert tpuctl(*RUN, *V6E, "--explain", "-o", "csv") == (
+        2,
+        "",
+        "error: --explain is a table or a document, not csv\nhint: add -o json\n",
+    )
+
+
+LONG = "warning: gpt2 reads 1,024 tokens at most: a sequence of {} is planned as if its context "
+
+
+def test_what_a_model_is_not_made_for_is_said(tpuctl):
+    gpt2 = ("--model", "gpt2", "-t", "v6e-8")
+    for argv, tokens in (((*RUN, "--seq", "8192"), "8,192"), (SERVE, "1,280")):
+        _, _, err = tpuctl(*argv, *gpt2, "-o", "json")
+        assert err == LONG.format(tokens) + "were longer\n"
+    assert tpuctl(*RUN, *gpt2, "--seq", "1024", "-o", "json")[2] == ""
+    encoder = ("--model", "bert-base", "-t", "v6e-8", "--in", "128", "--out", "128")
+    assert tpuctl(*SERVE, *encoder, "-o", "json")[2] == (
+        "warning: bert-base is an encoder, which writes no answers: it is planned as if it were a "
+        "decoder\n"
+    )
 
 
 def test_a_model_that_no_slice_serves(tpuctl):

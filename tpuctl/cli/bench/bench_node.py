@@ -12,9 +12,15 @@ from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Columns, values_of
 from tpuctl.cli.shell.worker_access import accessible_node
 from tpuctl.errors import UsageError
+from tpuctl.models.planning.amount import seconds_text
 from tpuctl.operations.remote.fanout import WorkerReach
 from tpuctl.operations.workers import node_bench
-from tpuctl.operations.workers.bench_file import DeviceReport, MeasuredSlice, write_measurements
+from tpuctl.operations.workers.bench_file import (
+    DeviceReport,
+    MeasuredSlice,
+    bench_hardware,
+    write_measurements,
+)
 from tpuctl.operations.workers.node_bench import BenchEvent, ComparedRow
 from tpuctl.perfmodel.workload.program.bench_rows import KINDS
 from tpuctl.perfmodel.workload.program.bench_rows import MIB as MIB_BYTES
@@ -51,10 +57,10 @@ COLUMNS: Columns[ComparedRow] = {
 }
 TABLE: dict[str, Any] = {
     "case": "case",
-    "measured": lambda compared: time_text(compared.row.measured_s),
-    "modelled": lambda compared: time_text(float(compared.modelled.value_s)),
-    "low": lambda compared: time_text(float(compared.modelled.low_s)),
-    "high": lambda compared: time_text(float(compared.modelled.high_s)),
+    "measured": lambda compared: seconds_text(compared.row.measured_s),
+    "modelled": lambda compared: seconds_text(float(compared.modelled.value_s)),
+    "low": lambda compared: seconds_text(float(compared.modelled.low_s)),
+    "high": lambda compared: seconds_text(float(compared.modelled.high_s)),
     "ratio": lambda compared: float(f"{compared.ratio:.3g}"),
     "bound": "bound",
 }
@@ -85,7 +91,7 @@ def bench_node(
     """
     kinds = _kinds(only)
     node = accessible_node(runtime, name)
-    hardware = node_bench.bench_hardware(node.accelerator_type)
+    hardware = bench_hardware(node.accelerator_type)
     reach = WorkerReach(runtime.tpu, runtime.access, node, node.workers)
     runtime.on_interrupt.append("what was measured is not kept")
 
@@ -94,7 +100,7 @@ def bench_node(
             runtime.output.note(_report_text(event))
         else:
             (compared,) = node_bench.compare_rows(hardware, [event])
-            runtime.output.note(f"{case_text(compared)}: {time_text(event.measured_s)}")
+            runtime.output.note(f"{case_text(compared)}: {seconds_text(event.measured_s)}")
 
     measured = node_bench.bench_node(reach, kinds, show)
     if output:
@@ -137,11 +143,3 @@ def _kinds(text: str | None) -> list[str]:
         if kind not in KINDS:
             raise UsageError(f"--only takes {', '.join(KINDS)}, not {kind!r}")
     return kinds
-
-
-def time_text(seconds: float) -> str:
-    """Seconds with three digits, in the unit that suits them."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

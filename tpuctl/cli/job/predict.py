@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli.job.submit import run_job, show_plan
-from tpuctl.cli.shell.options import OverBudget, completed_by
+from tpuctl.cli.shell.options import OverBudget, completed_by, type_option
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Columns, Usd, attributes
 from tpuctl.errors import UsageError
@@ -51,13 +51,7 @@ def predict(
     ] = None,
     accelerator_type: Annotated[
         str | None,
-        typer.Option(
-            "--accelerator-type",
-            "-t",
-            metavar="TYPE",
-            help="Of the slice; else that of the job.",
-            autocompletion=completed_by("type"),
-        ),
+        type_option("Of the slice; else that of the job."),
     ] = None,
     spot: Annotated[bool, typer.Option("--spot", help="Cheaper, and may be taken away.")] = False,
     format: Annotated[

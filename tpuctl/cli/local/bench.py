@@ -7,7 +7,7 @@ import typer
 
 from tpuctl import catalog
 from tpuctl.byte_size import size_text
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import type_option
 from tpuctl.cli.shell.progress_display import show_spinner
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.values import Columns
@@ -38,13 +38,7 @@ def bench(
     runtime: Runtime,
     accelerator_type: Annotated[
         str,
-        typer.Option(
-            "--accelerator-type",
-            "-t",
-            metavar="TYPE",
-            help="The slice to imitate.",
-            autocompletion=completed_by("type"),
-        ),
+        type_option("The slice to imitate."),
     ] = catalog.default_type("bench"),
     limit: Annotated[
         str, typer.Option(metavar="DURATION", help="Stop measuring after that time.")

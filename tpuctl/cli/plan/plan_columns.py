@@ -5,7 +5,7 @@ from typing import Any
 
 from tpuctl.cli.shell.tables.listing import Listing
 from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
-from tpuctl.models.planning.amount import amount_text, three_digits
+from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
 
@@ -114,16 +114,7 @@ def _terms(row: PlannedSlice, name: str) -> dict[str, float | None] | None:
 
 def name_text(row: PlannedSlice) -> str:
     """`v5litepod-256`, or `4 x v5litepod-256`."""
-    where = row.where
-    return where.kind.name if where.slices == 1 else f"{where.slices} x {where.kind.name}"
-
-
-def seconds_text(seconds: float) -> str:
-    """`0.41 ms`, `12.3 s`, with three digits."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms")):
-        if seconds * factor >= 1:
-            return f"{three_digits(seconds * factor)} {unit}"
-    return f"{three_digits(seconds * 1e6)} us"
+    return row.where.text
 
 
 def days_text(days: float | None) -> str | None:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli.shell.options import completed_by
+from tpuctl.cli.shell.options import completed_by, generation_option, type_option
 
 if TYPE_CHECKING:
     from tpuctl.cli.shell.runtime import Runtime
+    from tpuctl.models.planning.plan_spec import ModelChoice
     from tpuctl.operations.planning.given_values import GivenValue
     from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
 
@@ -25,22 +26,13 @@ Model = Annotated[
 ]
 Types = Annotated[
     str | None,
-    typer.Option(
-        "--accelerator-type",
-        "-t",
+    type_option(
+        "Only these types; by default those with a price, as docs/planning.md says.",
         metavar="TYPE,TYPE",
-        help="Only these types; by default those with a price, as docs/planning.md says.",
-        autocompletion=completed_by("type"),
     ),
 ]
 Generations = Annotated[
-    str | None,
-    typer.Option(
-        "--generation",
-        metavar="NAME,NAME",
-        help="Only these generations, such as v5e.",
-        autocompletion=completed_by("generation"),
-    ),
+    str | None, generation_option("Only these generations, such as v5e.", metavar="NAME,NAME")
 ]
 NumSlices = Annotated[
     str | None, typer.Option(metavar="N", help="So many slices of each type; default: 1.")
@@ -95,3 +87,25 @@ def show_factors(runtime: "Runtime", factors: "TermCalibration | None") -> None:
     """Say on stderr by what terms are multiplied."""
     for text in factors.texts if factors else ():
         runtime.output.note(f"calibrated: {text}")
+
+
+def show_context(runtime: "Runtime", choice: "ModelChoice", tokens: int) -> None:
+    """Warn of a sequence that is longer than a public model reads."""
+    if choice.name is None:
+        return
+    from tpuctl import catalog
+
+    model = catalog.public_model(choice.name)
+    if tokens > model.context_tokens:
+        runtime.output.warn(
+            f"{model.name} reads {model.context_tokens:,} tokens at most: a sequence of {tokens:,} "
+            "is planned as if its context were longer"
+        )
+
+
+def check_plot(plot: Path) -> None:
+    """Refuse a picture that cannot be drawn, before anything is reckoned."""
+    from tpuctl.metrics.exporters import metric_plot
+
+    metric_plot.check_format(plot)
+    metric_plot.require_matplotlib()

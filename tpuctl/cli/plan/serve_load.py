@@ -1,13 +1,12 @@
 """`tpuctl plan serve`: which slice a model needs to answer requests."""
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tpuctl.byte_size import count_text
-from tpuctl.cli.plan.plan_columns import rounded, seconds_text, usd_text
+from tpuctl.cli.plan.plan_columns import rounded, usd_text
 from tpuctl.cli.plan.plan_options import (
     File,
     Generations,
@@ -15,12 +14,14 @@ from tpuctl.cli.plan.plan_options import (
     PlotFile,
     Spot,
     Types,
+    check_plot,
     given_values,
+    show_context,
 )
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import Columns, attributes, plain, usd_of, values_of
-from tpuctl.models.planning.amount import amount_text
+from tpuctl.models.planning.amount import amount_text, seconds_text
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 
 if TYPE_CHECKING:
@@ -170,10 +171,10 @@ def serve_load(
     a whole answer. With --rate the slices that are needed are counted.
     """
     from tpuctl.operations.planning.plan_specs import serve_spec
-    from tpuctl.operations.planning.serving_plan import plan_serving
+    from tpuctl.operations.planning.serving_plan import latency_error, plan_serving
 
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     spec = serve_spec(
         given_values(
             runtime,
@@ -194,12 +195,23 @@ def serve_load(
         )
     )
     plan = plan_serving(spec, runtime.known_prices, runtime.now())
+    error = latency_error(plan)
+    if explain and error:
+        raise error  # there is no curve that keeps the latency
     _show(runtime, plan, is_explained=explain)
+    show_context(runtime, spec.model, spec.prompt_tokens + spec.output_tokens)
+    if not plan.model.is_causal:
+        name = spec.model.name or "the model"
+        runtime.output.warn(
+            f"{name} is an encoder, which writes no answers: it is planned as if it were a decoder"
+        )
     if plot is not None:
         from tpuctl.operations.planning.plots.serving_plot import plot_curves
 
         if plot_curves(plot, _title(plan), plan.rows, is_spot=spec.slices.is_spot):
             runtime.output.note(f"drawn: {plot}")
+    if error:
+        raise error
 
 
 def _show(runtime: Runtime, plan: "ServingPlan", *, is_explained: bool) -> None:
@@ -213,7 +225,8 @@ def _show(runtime: Runtime, plan: "ServingPlan", *, is_explained: bool) -> None:
         mesh = mesh_text(row.mesh) if row.mesh else ""
         output.items(row.curve, POINTS, title=f"{_title(plan)}: {row.where.kind.name}, {mesh}")
         return
-    rows = [row for row in plan.rows if row.best or plan.spec.slices.types]
+    served = [row for row in plan.rows if row.best or plan.spec.slices.types]
+    rows = served or [row for row in plan.rows if row.is_possible]
     output.items(rows, listing, title=_title(plan))
     output.out.flush()
     left = len(plan.rows) - len(rows)
@@ -249,10 +262,3 @@ def _title(plan: "ServingPlan") -> str:
     spec = plan.spec
     name = spec.model.name or "the model"
     return f"modelled: {name}, {spec.prompt_tokens:,} tokens in, {spec.output_tokens:,} out"
-
-
-def _check_plot(plot: Path) -> None:
-    from tpuctl.metrics.exporters import metric_plot
-
-    metric_plot.check_format(plot)
-    metric_plot.require_matplotlib()

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.plan.plan_columns import days_text, in_days, name_text, seconds_text, usd_text
+from tpuctl.cli.plan.plan_columns import days_text, in_days, name_text, usd_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Output
-from tpuctl.models.planning.amount import amount_text, three_digits
+from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
 from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep, RunCost
 

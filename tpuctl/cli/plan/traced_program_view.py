@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.plan.plan_columns import rounded, seconds_text
+from tpuctl.cli.plan.plan_columns import rounded
 from tpuctl.cli.plan.plan_options import (
     Calibrate,
     Explain,
@@ -20,6 +20,7 @@ from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import Columns, attributes, plain, size_of, usd_of, values_of
 from tpuctl.errors import UsageError
+from tpuctl.models.planning.amount import seconds_text
 
 if TYPE_CHECKING:
     from tpuctl.operations.planning.tracing.traced_plan import OperationShare, TracedRow

@@ -15,7 +15,6 @@ from tpuctl.cli.plan.plan_columns import (
     in_days,
     name_text,
     rounded,
-    seconds_text,
     usd_text,
 )
 from tpuctl.cli.plan.plan_options import (
@@ -28,15 +27,18 @@ from tpuctl.cli.plan.plan_options import (
     PlotFile,
     Spot,
     Types,
+    check_plot,
     file_calibration,
     given_values,
+    show_context,
     show_factors,
 )
 from tpuctl.cli.shell.options import Format, completed_by
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
-from tpuctl.models.planning.amount import amount_text, three_digits
+from tpuctl.errors import UsageError
+from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
@@ -130,10 +132,14 @@ def train(
     """
     from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
-    from tpuctl.operations.planning.training_plan import plan_training
+    from tpuctl.operations.planning.training_plan import limits_error, plan_training
 
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
+    if explain and not (runtime.output.is_table or runtime.output.is_document):
+        raise UsageError(
+            f"--explain is a table or a document, not {runtime.output.format}", hint="add -o json"
+        )
     spec = train_spec(
         given_values(
             runtime,
@@ -177,8 +183,11 @@ def train(
     )
     show_plan(runtime, plan, is_explained=explain)
     show_factors(runtime, factors)
+    show_context(runtime, spec.model, spec.sequence_tokens)
     if plot is not None:
         _draw(runtime, plot, plan)
+    if error := limits_error(plan):
+        raise error
 
 
 def show_plan(runtime: Runtime, plan: "TrainingPlan", *, is_explained: bool) -> None:
@@ -270,25 +279,9 @@ def _summary(plan: "TrainingPlan") -> list[str]:
     """The marked rows in words, then what is not in the table."""
     lines = [_marked_line(plan, row) for row in plan.rows if row.marks]
     over = [row for row in plan.rows if row.is_possible and not row.is_within_limits]
-    if over and len(over) == sum(row.is_possible for row in plan.rows):
-        nearest = min(over, key=lambda row: _excess(plan, row))
-        lines.append(
-            f"no slice keeps the limits; the nearest is {name_text(nearest)}, which {nearest.why}"
-        )
-    elif over:
+    if over and lines:
         lines.append(f"{count_text(len(over), 'slice')} more would do but for the limits")
     return [*lines, *_unfit_lines(plan)]
-
-
-def _excess(plan: "TrainingPlan", row: PlannedSlice) -> float:
-    """By which factor a row exceeds its limits at most."""
-    limits, is_spot = plan.spec.limits, plan.spec.slices.is_spot
-    if row.cost is None:
-        return float("inf")
-    days, usd = days_of(row.cost, is_spot=is_spot), usd_of_run(row.cost, is_spot=is_spot)
-    by_days = days / limits.days if limits.days else 0.0
-    by_usd = (float("inf") if usd is None else usd / limits.usd) if limits.usd else 0.0
-    return max(by_days, by_usd)
 
 
 def _marked_line(plan: "TrainingPlan", row: PlannedSlice) -> str:
@@ -352,13 +345,6 @@ def _foundations(plan: "TrainingPlan") -> list[str]:
         "capacity"
     )
     return lines
-
-
-def _check_plot(plot: Path) -> None:
-    from tpuctl.metrics.exporters import metric_plot
-
-    metric_plot.check_format(plot)
-    metric_plot.require_matplotlib()
 
 
 def _draw(runtime: Runtime, plot: Path, plan: "TrainingPlan") -> None:

@@ -111,6 +111,24 @@ class Shared:
     debug: bool = flag("Show the traceback of an error.")
 
 
+def type_option(help: str, metavar: str = "TYPE") -> Any:
+    """`-t`, which completes accelerator types."""
+    return typer.Option(
+        "--accelerator-type",
+        "-t",
+        metavar=metavar,
+        help=help,
+        autocompletion=completed_by("type"),
+    )
+
+
+def generation_option(help: str, metavar: str = "NAME") -> Any:
+    """`--generation`, which completes names such as v5e."""
+    return typer.Option(
+        "--generation", metavar=metavar, help=help, autocompletion=completed_by("generation")
+    )
+
+
 TABLE = rows_of(Shared)
 JobName = Annotated[
     str,

@@ -43,6 +43,14 @@ def amount_text(amount: float) -> str:
     return f"{amount:.0f}" if amount >= 1 else f"{amount:.3g}"
 
 
+def seconds_text(seconds: float) -> str:
+    """`0.41 ms`, `12.3 s`, with three digits."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{three_digits(seconds * factor)} {unit}"
+    return f"{three_digits(seconds * 1e9)} ns"
+
+
 def three_digits(number: float) -> str:
     """A number with three digits; from 100 on all of its whole ones: `6.72`, `1,543`."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (of three digits)

@@ -28,9 +28,25 @@ class ComparedSlice:
         """Chips of all slices."""
         return self.kind.chips * self.slices
 
+    @property
+    def text(self) -> str:
+        """`v5litepod-256`, or `4 x v5litepod-256`."""
+        return self.kind.name if self.slices == 1 else f"{self.slices} x {self.kind.name}"
+
 
 def compared_slices(choice: SliceChoice, book: PriceBook, now_s: float) -> list[ComparedSlice]:
-    """The slices that a person chose, by generation and size; raises NotFoundError for none.
+    """The slices that a person chose, by generation and size; raises NotFoundError for none."""
+    found = offered_slices(choice, book, now_s)
+    if not found:
+        place = f"in {choice.zone}" if choice.zone else "in any zone"
+        raise NotFoundError(
+            f"no slice with a known price is {place}", hint="run: tpuctl catalog prices"
+        )
+    return found
+
+
+def offered_slices(choice: SliceChoice, book: PriceBook, now_s: float) -> list[ComparedSlice]:
+    """As `compared_slices`; an empty list for none.
 
     Without a type those of a power of two chips are compared, as v5p alone has 94 types; without a
     generation too, those with a price.
@@ -41,12 +57,7 @@ def compared_slices(choice: SliceChoice, book: PriceBook, now_s: float) -> list[
         for zone in (_zone(kind, choice, book, now_s),)
     ]
     if not (choice.types or choice.generations):
-        found = [each for each in found if each.on_demand or each.spot]
-    if not found:
-        place = f"in {choice.zone}" if choice.zone else "in any zone"
-        raise NotFoundError(
-            f"no slice with a known price is {place}", hint="run: tpuctl catalog prices"
-        )
+        return [each for each in found if each.on_demand or each.spot]
     return found
 
 

@@ -51,7 +51,9 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "slices": ("types", "generations", "zone", "num_slices", "spot", "preempted_every"),
     "limits": ("days", "usd"),
 }
-"""The path of a mapping -> its keys; a key of `KEYS` may be a mapping, another one is a value."""
+"""The path of a mapping -> its keys; another path is that of a value."""
+TEXTS = ("model", "run.mesh")
+"""The mappings in place of which a text may stand."""
 
 
 def read_file(path: Path) -> GivenValues:
@@ -63,10 +65,18 @@ def read_file(path: Path) -> GivenValues:
     except bounded_yaml.YamlError as error:
         raise UsageError(f"{path} {error}", hint=error.hint or HINT) from error
     except OSError as error:
-        raise unreadable_error(path, error, hint=HINT) from error
+        raise unreadable_error(path, error, hint=_missing_hint(path)) from error
     if node is None or not _is(node, "mapping"):
         raise UsageError(f"{path} is not a plan: it has no keys such as model and run", hint=HINT)
     return dict(_values_below(node, ""))
+
+
+def _missing_hint(path: Path) -> str:
+    """What a person means who gives the name of a model in place of a file."""
+    try:
+        return f"a model is named by an option: --model {catalog.public_model(str(path)).name}"
+    except catalog.UnknownError:
+        return HINT
 
 
 def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValue]]:
@@ -81,6 +91,10 @@ def _values_below(node: "yaml.Node", path: str) -> Iterator[tuple[str, GivenValu
         below = f"{path}.{key}".lstrip(".")
         if _is(value, "mapping") and below in KEYS:
             yield from _values_below(value, below)
+        elif below in KEYS and below not in TEXTS:
+            raise UsageError(
+                f"{below} (line {line}) has no keys", hint=f"known keys: {', '.join(KEYS[below])}"
+            )
         else:
             yield below, GivenValue(_text_of(value, below), f"{below} (line {line})")
 

@@ -1,12 +1,12 @@
 """The values that were typed become a plan's question, or one line that says what is wrong."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from tpuctl import catalog
+from tpuctl.catalog import PublicModel
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import age, parse_duration
 from tpuctl.models.planning import plan_spec
@@ -27,7 +27,12 @@ from tpuctl.operations.planning.given_values import (
     values_under,
 )
 from tpuctl.perfmodel.workload.known_models import transformer_of
-from tpuctl.perfmodel.workload.transformer import Transformer
+from tpuctl.perfmodel.workload.transformer import (
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    Transformer,
+)
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _FLAG_STARTS = ("is_", "has_", "full_keys_are_")
@@ -43,20 +48,21 @@ _RANKS = (*("kv_rank", "nope_dim", "rope_dim", "value_dim", "key_heads", "value_
 
 def train_spec(values: GivenValues) -> TrainPlanSpec:
     """The question about a training run; raises UsageError."""
+    model = _model(values)
     sequence = _count(values, "run.seq", plan_spec.MOST_SEQUENCE_TOKENS)
     tokens = _amount(values, "run.tokens", 1, plan_spec.MOST_TOKENS)
     missing = [
         option
-        for option, path in (("--model", "model"), ("--tokens", "run.tokens"), ("--seq", "run.seq"))
-        if path not in values and not values_under(values, path)
+        for option, given in (("--model", model), ("--tokens", tokens), ("--seq", sequence))
+        if given is None
     ]
-    if missing or sequence is None or tokens is None:
+    if model is None or sequence is None or tokens is None:
         raise UsageError(
             f"a plan needs {' and '.join(missing)}",
             hint="run: tpuctl plan --model llama-3-8b --tokens 1T --seq 8192",
         )
     return TrainPlanSpec(
-        model=_model(values),
+        model=model,
         tokens=tokens,
         sequence_tokens=sequence,
         batch_sequences=_batch(values, sequence),
@@ -74,16 +80,17 @@ def train_spec(values: GivenValues) -> TrainPlanSpec:
 
 def serve_spec(values: GivenValues) -> ServePlanSpec:
     """The question about a model that answers requests; raises UsageError."""
+    model = _model(values)
     most = plan_spec.MOST_SEQUENCE_TOKENS
     prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most, least=2)
-    if ("model" not in values and not values_under(values, "model")) or not prompt or not output:
+    if model is None or prompt is None or output is None:
         raise UsageError(
             "a plan of a service needs --model, --in and --out",
             hint="run: tpuctl plan serve --model llama-3-8b --in 1024 --out 1024",
         )
     latency = values.get("serve.latency")
     return ServePlanSpec(
-        model=_model(values),
+        model=model,
         prompt_tokens=prompt,
         output_tokens=output,
         rate=_amount(values, "serve.rate", 1e-6, plan_spec.MOST_REQUESTS_PER_S),
@@ -99,22 +106,42 @@ def transformer(choice: ModelChoice) -> Transformer:
     """The transformer that a person chose; raises UsageError with the nearest names."""
     if choice.name is None:
         return _shaped(choice.shape)
+    return transformer_of(_public_model(choice.name).shape)
+
+
+def _public_model(name: str) -> PublicModel:
     try:
-        return transformer_of(catalog.public_model(choice.name).shape)
+        return catalog.public_model(name)
     except catalog.UnknownError as error:
-        near = catalog.nearest(choice.name, error.nearest)
+        near = catalog.nearest(name, error.nearest)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise UsageError(
-            f"unknown model {choice.name[:60]!r}", hint=f"{meant}run: tpuctl catalog models"
+            f"unknown model {name[:60]!r}", hint=f"{meant}run: tpuctl catalog models"
         ) from error
 
 
 def _shaped(shape: Mapping[str, Any]) -> Transformer:
-    try:
-        return _checked(transformer_of(shape))
-    except TypeError as error:
-        names = re.findall(r"'(\w+)'", str(error))
-        raise UsageError(f"the shape of the model has no {_joined(names)}", hint=HINT) from error
+    if missing := [*_missing_fields(shape)]:
+        raise UsageError(f"the shape of the model has no {_joined(missing)}", hint=HINT)
+    return _checked(transformer_of(shape))
+
+
+def _missing_fields(shape: Mapping[str, Any]) -> Iterator[str]:
+    """The fields without a default that a shape lacks, by the paths of their keys."""
+    attention = shape.get("attention", {})
+    records: tuple[tuple[str, Any, Mapping[str, Any] | None], ...] = (
+        ("", Transformer, shape),
+        ("experts.", Experts, shape.get("experts")),
+        ("attention.latent.", LatentAttention, attention.get("latent")),
+        ("attention.linear.", LinearAttention, attention.get("linear")),
+    )
+    for start, record, given in records:
+        if given is None:
+            continue
+        for each in fields(record):
+            has_default = each.default is not MISSING or each.default_factory is not MISSING
+            if each.name not in given and not has_default:
+                yield f"{start}{each.name}"
 
 
 def _checked(model: Transformer) -> Transformer:
@@ -149,14 +176,16 @@ def _positive_sides(model: Transformer) -> dict[str, int]:
     return sides
 
 
-def _model(values: GivenValues) -> ModelChoice:
+def _model(values: GivenValues) -> ModelChoice | None:
+    """The model that was given, whose name is known; None without one."""
     if named := values.get("model"):
+        _public_model(named.text)
         return ModelChoice(name=named.text)
     shape = {
         path: _side(given, is_flag=path.rpartition(".")[2].startswith(_FLAG_STARTS))
         for path, given in values_under(values, "model").items()
     }
-    return ModelChoice(shape=nested(shape))
+    return ModelChoice(shape=nested(shape)) if shape else None
 
 
 def _side(given: GivenValue, *, is_flag: bool) -> int | bool:
@@ -186,12 +215,15 @@ def _mesh(values: GivenValues) -> Mapping[str, int]:
     """The axes that were given, from a text such as `fsdp=16,tensor=4` or from a mapping."""
     axes = values_under(values, "run.mesh")
     if typed := values.get("run.mesh"):
-        for part in filter(None, typed.text.split(",")):
+        for part in typed.text.split(","):
             axis, equals, ways = part.partition("=")
             if not equals:
                 hint = f"write {typed.name} fsdp=16,tensor=4"
                 raise UsageError(f"{typed.name}: {part[:40]!r} is not AXIS=WAYS", hint=hint)
-            axes[axis.strip()] = GivenValue(ways.strip(), f"{typed.name} {axis.strip()[:40]}")
+            axis = axis.strip()
+            if axis in axes:
+                raise UsageError(f"{typed.name} gives {axis[:40]!r} twice")
+            axes[axis] = GivenValue(ways.strip(), f"{typed.name} {axis[:40]}")
     for axis in axes:
         if axis not in KEYS["run.mesh"]:
             near = catalog.nearest(axis, KEYS["run.mesh"])
@@ -251,8 +283,12 @@ def _types(names: tuple[str, ...], zone: str | None) -> tuple[str, ...]:
 
 def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
     given = values.get(path)
-    parts = given.text.split(",") if given else ()
-    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if given is None:
+        return ()
+    names = tuple(dict.fromkeys(part.strip() for part in given.text.split(",") if part.strip()))
+    if not names:
+        raise UsageError(f"{given.name} must not be empty")
+    return names
 
 
 def _count(values: GivenValues, path: str, most: float, least: int = 1) -> int | None:

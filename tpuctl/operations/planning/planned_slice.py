@@ -54,6 +54,8 @@ class SpotRun:
     """The share of the days that is saves, steps done again and restarts."""
     save_every_s: float
     save_s: float
+    save_bytes: float
+    """What one save writes."""
 
 
 @dataclass(frozen=True, slots=True)

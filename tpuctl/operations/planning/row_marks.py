@@ -63,6 +63,16 @@ def _cheapest(priced: Mapping[int, float], timed: Mapping[int, float]) -> int | 
     return min(equal, key=lambda at: timed[at], default=None)
 
 
+def excess(cost: RunCost | None, limits: PlanLimits, *, is_spot: bool) -> float:
+    """By which factor a run exceeds the limit that it exceeds most; without a cost, endless."""
+    if cost is None:
+        return math.inf
+    usd = usd_of_run(cost, is_spot=is_spot)
+    by_days = days_of(cost, is_spot=is_spot) / limits.days if limits.days else 0.0
+    by_usd = (math.inf if usd is None else usd / limits.usd) if limits.usd else 0.0
+    return max(by_days, by_usd)
+
+
 def _limited(row: PlannedSlice, limits: PlanLimits, *, is_spot: bool) -> PlannedSlice:
     """The row, with the limit that it exceeds."""
     if row.cost is None:

@@ -86,6 +86,7 @@ def spot_run(
         lost_share=share,
         save_every_s=every_s,
         save_s=save_s,
+        save_bytes=state.size_bytes,
     )
 
 

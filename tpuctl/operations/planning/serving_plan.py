@@ -97,6 +97,11 @@ class ServedSlice:
     sources: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether the model fits, however long a request takes."""
+        return self.fit is not Fit.NO
+
     def usd_per_hour(self, *, is_spot: bool) -> float | None:
         """USD an hour of as many of these slices as are needed."""
         price = self.where.spot if is_spot else self.where.on_demand
@@ -115,10 +120,11 @@ class ServingPlan:
 
     @property
     def chosen(self) -> ServedSlice:
-        """The row whose curve is shown: the cheapest, else the first that fits."""
-        possible = [row for row in self.rows if row.best]
-        marked = [row for row in possible if Mark.CHEAPEST in row.marks]
-        return (marked or possible)[0]
+        """The row whose curve is shown: the cheapest, else the first that has one or fits."""
+        possible = [row for row in self.rows if row.is_possible]
+        served = [row for row in possible if row.best]
+        marked = [row for row in served if Mark.CHEAPEST in row.marks]
+        return (marked or served or possible)[0]
 
 
 def plan_serving(
@@ -127,7 +133,7 @@ def plan_serving(
     """Plan a service on every slice that was asked for, with the prices of a moment (Unix time).
 
     Raises UsageError (a name, a way), NotFoundError (no such slice in the zone) and
-    PreconditionError for a model that fits nowhere, or a latency that no slice keeps.
+    PreconditionError for a model that fits nowhere.
     """
     model = transformer(spec.model)
     compared = [
@@ -136,8 +142,8 @@ def plan_serving(
         if spec.slices.types or where.chips <= MOST_CHIPS
     ]
     rows = [_served(where, model, spec, models or ServingModels()) for where in compared]
-    if not any(row.best for row in rows):
-        raise _unserved_error(spec, rows)
+    if not any(row.is_possible for row in rows):
+        raise _nowhere_error(spec, rows)
     return ServingPlan(spec, model, tuple(_marked(rows, is_spot=spec.slices.is_spot)))
 
 
@@ -262,11 +268,13 @@ def _marked(rows: Sequence[ServedSlice], *, is_spot: bool) -> list[ServedSlice]:
     ]
 
 
-def _soonest(served: Mapping[int, ServedSlice], *, is_spot: bool) -> int:
+def _soonest(served: Mapping[int, ServedSlice], *, is_spot: bool) -> int | None:
     """The row that answers one request soonest; of rows as soon the one of fewest USD an hour."""
-    least_s = min(_least_latency_s(row) for row in served.values())
+    least_s = min(map(_least_latency_s, served.values()), default=math.inf)
     equal = [at for at, row in served.items() if _least_latency_s(row) <= SAME_COST * least_s]
-    return min(equal, key=lambda at: served[at].usd_per_hour(is_spot=is_spot) or float("inf"))
+    return min(
+        equal, key=lambda at: served[at].usd_per_hour(is_spot=is_spot) or math.inf, default=None
+    )
 
 
 def _least_latency_s(row: ServedSlice) -> float:
@@ -282,27 +290,27 @@ def served_usd(row: ServedSlice, *, is_spot: bool) -> float | None:
     return row.best.spot_usd_per_million if is_spot else row.best.usd_per_million
 
 
-def _unserved_error(
+def latency_error(plan: ServingPlan) -> PreconditionError | None:
+    """The error for a latency that no slice keeps, with the nearest; None where one does."""
+    if any(row.best for row in plan.rows):
+        return None
+    nearest = min(plan.rows, key=_least_latency_s)
+    return PreconditionError(
+        f"no slice keeps a latency of {plan.spec.latency_s:g} s",
+        hint=f"the nearest is {nearest.where.text}, which {nearest.why}",
+    )
+
+
+def _nowhere_error(
     spec: ServePlanSpec, rows: Sequence[ServedSlice]
 ) -> UsageError | PreconditionError:
     name = spec.model.name or "the model"
-    counted = (
-        rows[0].where.kind.name if len(rows) == 1 else f"none of {count_text(len(rows), 'slice')}"
-    )
-    fitting = [row for row in rows if row.least_latency_s is not None]
-    if fitting:
-        fastest = min(fitting, key=_least_latency_s)
-        verb = "does not keep" if len(rows) == 1 else "keeps"
-        return PreconditionError(
-            f"{counted} {verb} --latency {spec.latency_s:g}s: {fastest.where.kind.name} "
-            f"{fastest.why}",
-            hint="allow a longer --latency, or fewer tokens by --out",
-        )
     held = [row for row in rows if row.needed_bytes is not None]
     if not held:
         return UsageError(f"{rows[-1].where.kind.name}: {rows[-1].why}", hint="leave --tensor out")
     nearest = min(held, key=lambda row: (row.needed_bytes or 0.0) / row.usable_bytes)
-    verb = "does not fit" if len(rows) == 1 else f"fits on {counted}"
+    counted = count_text(len(rows), "slice")
+    verb = "does not fit" if len(rows) == 1 else f"fits on none of {counted}"
     fewer = ", or read weights of fewer bits: --weight-bits 8" if spec.weight_bits > 8 else ""
     return PreconditionError(
         f"{name} {verb}: {nearest.where.kind.name} {nearest.why}",

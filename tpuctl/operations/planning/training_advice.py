@@ -9,11 +9,12 @@ from enum import StrEnum
 from itertools import combinations
 
 from tpuctl import catalog
-from tpuctl.byte_size import count_text
+from tpuctl.byte_size import count_text, size_text
 from tpuctl.models.planning.amount import amount_text, three_digits
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.mesh_choices import INSIDE
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep
+from tpuctl.operations.planning.run_cost import DAY_S
 from tpuctl.operations.planning.training_plan import TrainingPlan
 from tpuctl.perfmodel.chip.torus import Axis
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
@@ -129,11 +130,13 @@ def _save_advice(row: PlannedSlice, step: PlannedStep) -> Iterator[PlanAdvice]:
         return
     spot = row.cost.spot
     steps = max(1, round(spot.save_every_s / step.step_s))
+    day_bytes = spot.save_bytes * DAY_S / spot.save_every_s
     yield PlanAdvice(
         AdviceKind.CHECKPOINT,
         f"on spot, save every {count_text(steps, 'step')} "
         f"({three_digits(spot.save_every_s / 60)} min): a save takes {three_digits(spot.save_s)} "
-        f"s, and {100 * spot.lost_share:.2g} % of the time is lost to saves and "
+        f"s and writes {size_text(spot.save_bytes)}, {size_text(day_bytes)} a day; "
+        f"{100 * spot.lost_share:.2g} % of the time is lost to saves and "
         f"{three_digits(spot.preemptions)} preemptions; checkpoint advise says the same of a job "
         "that ran",
         INTERVALS,

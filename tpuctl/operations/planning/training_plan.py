@@ -11,10 +11,14 @@ from tpuctl.byte_size import count_text, size_text
 from tpuctl.errors import PreconditionError, UsageError
 from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.planning.mesh_text import mesh_text
-from tpuctl.models.planning.plan_spec import SliceChoice, TrainPlanSpec
+from tpuctl.models.planning.plan_spec import TrainPlanSpec
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.best_step import StepModels, batch_bounds, best_step, run_of
-from tpuctl.operations.planning.compared_slices import ComparedSlice, compared_slices
+from tpuctl.operations.planning.compared_slices import (
+    ComparedSlice,
+    compared_slices,
+    offered_slices,
+)
 from tpuctl.operations.planning.mesh_choices import (
     MeshTable,
     filled_mesh,
@@ -25,7 +29,7 @@ from tpuctl.operations.planning.mesh_choices import (
 )
 from tpuctl.operations.planning.plan_specs import transformer
 from tpuctl.operations.planning.planned_slice import Fit, Mark, PlannedSlice, PlannedStep
-from tpuctl.operations.planning.row_marks import mark_rows
+from tpuctl.operations.planning.row_marks import excess, mark_rows
 from tpuctl.operations.planning.run_cost import SavedState, SpotAssumptions, run_cost
 from tpuctl.perfmodel.workload.model_operations import train_operations
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
@@ -216,6 +220,19 @@ def plan_training(
     return TrainingPlan(spec, planner.model, tuple(bounded), assumed, calibration)
 
 
+def limits_error(plan: TrainingPlan) -> PreconditionError | None:
+    """The error for limits that no slice keeps, with the nearest slice; None where one does."""
+    possible = [row for row in plan.rows if row.is_possible]
+    if any(row.is_within_limits for row in possible):
+        return None
+    limits, is_spot = plan.spec.limits, plan.spec.slices.is_spot
+    nearest = min(possible, key=lambda row: excess(row.cost, limits, is_spot=is_spot))
+    return PreconditionError(
+        "no slice keeps the limits",
+        hint=f"the nearest is {nearest.where.text}, which {nearest.why}",
+    )
+
+
 def _nowhere_error(
     planner: RowPlanner, rows: Sequence[PlannedSlice], book: PriceBook, now_s: float
 ) -> UsageError | PreconditionError:
@@ -231,11 +248,11 @@ def _nowhere_error(
             f"{where} {verb}: {row.why}", hint="leave --mesh or --batch out, and they are chosen"
         )
     nearest = min(held, key=lambda row: (row.needed_bytes or 0.0) / row.usable_bytes)
-    text = f"{_slices_text(nearest.where)} {nearest.why}"
+    text = f"{nearest.where.text} {nearest.why}"
     where = "does not fit" if len(rows) == 1 else f"fits on none of {counted}"
     fitting = _nearest_that_fits(planner, nearest.where, book, now_s)
     hint = (
-        f"{_slices_text(fitting.where)} would do: add {_flags(fitting.where)}"
+        f"{fitting.where.text} would do: add {_flags(fitting.where)}"
         if fitting
         else "choose a smaller model, a shorter --seq, --remat full or --optimizer adafactor"
     )
@@ -245,13 +262,14 @@ def _nowhere_error(
 def _nearest_that_fits(
     planner: RowPlanner, refused: ComparedSlice, book: PriceBook, now_s: float
 ) -> PlannedSlice | None:
-    """The slice of fewest chips that fits, of any type; else several of the one that is nearest."""
-    every = compared_slices(SliceChoice(num_slices=refused.slices), book, now_s)
+    """The slice of fewest chips that fits, of any type in the zone; else several of the largest."""
+    choice = replace(planner.spec.slices, types=(), generations=())
+    every = offered_slices(choice, book, now_s)
     for where in sorted(every, key=lambda each: each.chips):
         row = planner.row(where)
         if row.fit is Fit.YES:
             return row
-    biggest = max(every, key=lambda each: each.chips)
+    biggest = max(every, key=lambda each: each.chips, default=refused)
     for slices in (
         MOST_TRIED_SLICES if catalog.generation(biggest.kind.generation).multislice else ()
     ):
@@ -259,10 +277,6 @@ def _nearest_that_fits(
         if row.fit is Fit.YES:
             return row
     return None
-
-
-def _slices_text(where: ComparedSlice) -> str:
-    return where.kind.name if where.slices == 1 else f"{where.slices} x {where.kind.name}"
 
 
 def _flags(where: ComparedSlice) -> str:

@@ -52,11 +52,11 @@ class MeasuredSlice:
     report: DeviceReport
     rows: tuple[BenchRow, ...]
 
-    @property
-    def hardware(self) -> SliceHardware:
-        """The slice as the model knows it; raises catalog.UnknownError."""
-        kind = catalog.accelerator_type(self.accelerator_type)
-        return slice_hardware(kind.generation, kind.topology)
+
+def bench_hardware(accelerator_type: str) -> SliceHardware:
+    """The slice of a type, as the model knows it. Raises catalog.UnknownError."""
+    kind = catalog.accelerator_type(accelerator_type)
+    return slice_hardware(kind.generation, kind.topology)
 
 
 def write_measurements(path: Path, measured: MeasuredSlice, now_s: float) -> None:
@@ -113,7 +113,7 @@ def slice_calibration(path: Path) -> TermCalibration:
             hint=_HINT,
         )
     try:
-        return calibration_from(measured.hardware, measured.rows, path.name)
+        return calibration_from(bench_hardware(measured.accelerator_type), measured.rows, path.name)
     except ValueError as error:
         raise UsageError(f"{path}: {error}", hint=_HINT) from error
 

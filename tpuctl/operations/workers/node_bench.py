@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from tpuctl import catalog
 from tpuctl.agent import ship
 from tpuctl.errors import PreconditionError, TransientError
 from tpuctl.models.operation import CommandResult
@@ -16,7 +15,7 @@ from tpuctl.operations.remote.fanout import WorkerReach, run_on_reach
 from tpuctl.operations.remote.shipping import last_line
 from tpuctl.operations.workers.bench_file import DeviceReport, MeasuredSlice
 from tpuctl.perfmodel.workload.program.bench_rows import BenchRow, orders_of, predict_row
-from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardware
+from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
 if TYPE_CHECKING:
@@ -66,12 +65,6 @@ def bench_node(
         raise TransientError("worker 0 ended and measured nothing", hint="run the same again")
     node = reach.node
     return MeasuredSlice(node.accelerator_type, node.runtime_version, reports[0], tuple(rows))
-
-
-def bench_hardware(accelerator_type: str) -> SliceHardware:
-    """The slice of a type, as the model knows it. Raises catalog.UnknownError."""
-    kind = catalog.accelerator_type(accelerator_type)
-    return slice_hardware(kind.generation, kind.topology)
 
 
 def compare_rows(hardware: SliceHardware, rows: Sequence[BenchRow]) -> list[ComparedRow]:

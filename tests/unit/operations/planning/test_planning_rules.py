@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count
+from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count, seconds_text
 from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.checkpoints import interval
 from tpuctl.operations.planning import scaling_rules
@@ -32,6 +32,9 @@ def test_amounts():
     ]  # fmt: skip
     assert [amount_text(each) for each in (1e12, 7.86e6, 38_540, 8192, 0.5)] == [
         "1T", "7.86M", "38.5k", "8192", "0.5",
+    ]  # fmt: skip
+    assert [seconds_text(each) for each in (1543, 12.34, 0.498, 4.1e-6, 2e-9)] == [
+        "1,543 s", "12.3 s", "498 ms", "4.1 us", "2 ns",
     ]  # fmt: skip
     for text in ("", "T", "1X", "nan", "inf", "1e400", "0x10", "9" * 400):
         with pytest.raises(UsageError, match="is not an amount"):
