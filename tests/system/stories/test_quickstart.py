@@ -221,8 +221,12 @@ def test_it_refuses_to_run_against_another_context(at_home, tmp_path):
     assert not (tmp_path / "local").exists()
 
 
+DELETED_IN_TIME = ("/step_", "/RUN_", "/supervisors/")
+"""Garbage collection deletes old steps and what old runs told each other once a step is committed."""
+
+
 def listing(line) -> set[str]:
-    """Every node, object and job record that is acknowledged now."""
+    """Every node, object and job record that is acknowledged now, and that nobody deletes."""
     import grpc
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage, tpu_v2
@@ -237,7 +241,7 @@ def listing(line) -> set[str]:
     objects = {
         blob.name
         for blob in client.list_blobs(line["bucket"])
-        if "/step_" not in blob.name and "/supervisors/" not in blob.name
+        if not any(part in blob.name for part in DELETED_IN_TIME)
     }
     with grpc.insecure_channel(line["tpu_grpc"]) as channel:
         api = tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel))

@@ -57,7 +57,7 @@ def test_the_answer_is_said_below_the_table(tpuctl, simple):
     lines = err.splitlines()
     assert lines[:5] == [
         "cheapest, fastest and knee: v6e-256 in us-east5-b, 5.52 days, 91,553 USD on demand",
-        "4 slices more would do but for the limits",
+        "4 slices more that fit exceed the limits",
         "v6e-1 does not fit: needs 64.0 GiB of 31.2 GiB a device",
         "prices as of 2025: tpuctl catalog prices",
         "assumed of spot: a preemption of each slice every 24 h, 10 min until the program runs "

@@ -27,7 +27,7 @@ Model = Annotated[
 Types = Annotated[
     str | None,
     type_option(
-        "Only these types; by default those with a price, as docs/planning.md says.",
+        "Only these types; default: those with a price (tpuctl help planning).",
         metavar="TYPE,TYPE",
     ),
 ]
@@ -40,7 +40,7 @@ NumSlices = Annotated[
 Spot = Annotated[bool, typer.Option("--spot", help="Choose by what spot capacity takes and costs.")]
 Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Show where the time goes: of the knee, or of -t TYPE."),
+    typer.Option("--explain", help="Show where the time of one row goes."),
 ]
 Calibrate = Annotated[
     Path | None,

@@ -127,8 +127,8 @@ def train(
 
     Each row is the fastest sharding that fits a type of slice. USD is on demand, USD SPOT with the
     expected preemptions at the best save interval. The knee is the least product of days and USD:
-    beyond it, twice the chips cost more than they save. Without --zone the cheapest zone of each
-    type counts.
+    beyond it, twice the chips raise the cost more than they cut the time. Without --zone the
+    cheapest zone of each type counts.
     """
     from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
@@ -280,7 +280,7 @@ def _summary(plan: "TrainingPlan") -> list[str]:
     lines = [_marked_line(plan, row) for row in plan.rows if row.marks]
     over = [row for row in plan.rows if row.is_possible and not row.is_within_limits]
     if over and lines:
-        lines.append(f"{count_text(len(over), 'slice')} more would do but for the limits")
+        lines.append(f"{count_text(len(over), 'slice')} more that fit exceed the limits")
     return [*lines, *_unfit_lines(plan)]
 
 
