@@ -222,7 +222,7 @@ def test_it_refuses_to_run_against_another_context(at_home, tmp_path):
 
 
 DELETED_IN_TIME = ("/step_", "/RUN_", "/supervisors/")
-"""Garbage collection deletes old steps and what old runs told each other once a step is committed."""
+"""Once a step is committed, garbage collection deletes old steps and what old runs wrote down."""
 
 
 def listing(line) -> set[str]:
