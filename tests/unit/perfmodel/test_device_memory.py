@@ -12,7 +12,6 @@ from tpuctl.perfmodel.workload.memory.device_memory import (
     memory_constants,
     serving_memory,
     train_memory,
-    usable_bytes,
 )
 from tpuctl.perfmodel.workload.memory.largest_batch import largest_requests, largest_sequences
 from tpuctl.perfmodel.workload.parallelism import Parallelism
@@ -115,7 +114,7 @@ def test_a_device_has_what_the_compiler_says_it_has():
     stated = {"v4": 30.75, "v5e": 15.75, "v5p": 95.74, "v6e": 31.25, "tpu7x": 94.75, "v3": 15.48}
     for generation, gib in stated.items():
         topology = "2x2x1" if generation in ("v4", "v5p", "tpu7x") else "2x2"
-        usable = usable_bytes(slice_hardware(generation, topology))
+        usable = slice_hardware(generation, topology).device.usable_bytes
         assert usable / GIB == pytest.approx(gib, abs=0.01), generation
 
 

@@ -253,7 +253,7 @@ def _estimate(
     A program that does not fit with `kinds` has what fits between `least` and those, at the cost of
     time; where not even `least` fits, it has `least`.
     """
-    constants, usable = memory_constants(), usable_bytes(hardware)
+    constants, usable = memory_constants(), float(hardware.device.usable_bytes)
     known = sum(kinds[name] for name in exact)
     demand, floor = sum(kinds.values()), sum(least.values())
     least_held = np.maximum(_squeezed(known, floor - known, usable), usable)
@@ -282,12 +282,6 @@ def _share(passing: Any, least: Any, most: Any) -> tuple[Any, Any]:
 def _between(least: Any, most: Any, share: tuple[Any, Any]) -> Any:
     factor, between = share
     return factor * (least + between * (most - least))
-
-
-def usable_bytes(hardware: SliceHardware) -> float:
-    """What a program gets of a device's HBM, as XLA states it when it runs out of memory."""
-    device = hardware.device
-    return float(device.hbm_usable_bytes or device.hbm_bytes)
 
 
 def _squeezed(known: Any, passing: Any, usable: float) -> Any:
