@@ -30,7 +30,7 @@ from tpuctl.perfmodel.workload.training.train_constants import (
     train_spread,
 )
 from tpuctl.perfmodel.workload.transformer import Transformer
-from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
+from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate, longest_term
 
 COLLECTIVES: Mapping[str, str] = {
     "fsdp": "exposed_fsdp",
@@ -53,10 +53,6 @@ def train_step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Wo
     constants = train_constants(hardware.generation)
     terms, hidden = step_terms(step_work(hardware, model, run), constants)
     value = reduce(add, terms.values())
-    names = np.array(list(terms))
-    bound = names[
-        np.argmax([np.broadcast_to(term, value.shape) for term in terms.values()], axis=0)
-    ]
     spread = train_spread(hardware.generation, model)
     return WorkloadEstimate(
         value_s=_plain(value),
@@ -64,7 +60,7 @@ def train_step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Wo
         high_s=_plain(value * spread.high),
         terms={name: _plain(term, value) for name, term in terms.items()},
         hidden={name: _plain(term, value) for name, term in hidden.items()},
-        bound=str(bound) if value.ndim == 0 else bound,
+        bound=longest_term(terms, value),
         sources=train_sources(hardware.generation),
     )
 
