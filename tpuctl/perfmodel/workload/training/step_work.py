@@ -241,11 +241,11 @@ def _passes_again(remat: str, matrix: Matrix) -> float:
 
 def _activation_numbers(model: Transformer) -> float:
     """Numbers a token that norms, residuals, gates and rotations read and write, all layers."""
-    heads = model.heads * sum(layer_work.head_dims(model))
+    heads = model.heads * sum(model.head_dims)
     mlp = (model.dense_layers + model.wide_mlp_layers) * model.mlp_hidden
     if experts := model.experts:
-        shared = experts.shared * (experts.shared_hidden or experts.hidden)
-        mlp += model.expert_layers * (experts.per_token * experts.hidden + shared)
+        routed = experts.per_token * experts.hidden
+        mlp += model.expert_layers * (routed + experts.shared_width)
     return 8 * model.layers * model.hidden + model.layers * 2 * heads + model.mlp_matrices * mlp
 
 
