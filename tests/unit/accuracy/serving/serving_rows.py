@@ -29,7 +29,6 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardwa
 from tpuctl.perfmodel.workload.transformer import Transformer
 
 FILE = Path(__file__).with_name("serving_rows.json")
-USES = ("fitted", "development", "held_out")
 CACHE_SHARE = 0.92
 """Share of a device's memory that engines give to weights and cache, as most recipes set it."""
 
