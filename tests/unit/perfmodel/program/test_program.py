@@ -38,7 +38,14 @@ def test_a_program_is_the_sum_of_its_operations_and_its_terms():
     assert step.low_s < step.value_s < step.high_s
     assert step.bound == max(step.terms, key=step.terms.get)
     assert set(step.terms) == {"compute", "memory", "launch", "ici"}
-    assert any(source.startswith("ici_efficiency") for source in step.sources)
+
+
+def test_a_program_names_the_constants_that_it_was_timed_with():
+    def names(program):
+        return {source.partition(":")[0] for source in program_time(V5E, program).sources}
+
+    assert names([PRODUCT]) == {"launch_s", "compute_efficiency", "memory_efficiency"}
+    assert names([SUM]) - names([PRODUCT]) == {"collective_step_s", "ici_efficiency"}
 
 
 def test_the_least_time_hides_an_exchange_behind_computing():

@@ -27,7 +27,6 @@ from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 KINDS = ("matmul", "convolution", "elementwise", "reduce", "gather", "other", "collective")
 TERMS = ("compute", "memory", "vector", "launch", "conversion", "ici")
 _CONSTANTS = ("launch_s", "compute_efficiency", "memory_efficiency")
-_COLLECTIVE_CONSTANTS = ("collective_launch_s", "ici_efficiency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def program_time(
     exchanges = np.array([each.kind == "collective" for each in operations])
     terms = {name: float(parts.sum()) for name, parts in times.terms.items() if parts.any()}
     lows = [float(times.low_s[chosen].sum()) for chosen in (exchanges, ~exchanges)]
-    names = _CONSTANTS + (_COLLECTIVE_CONSTANTS if exchanges.any() else ())
+    names = dict.fromkeys((*_CONSTANTS, *(collectives.CONSTANTS if exchanges.any() else ())))
     return WorkloadEstimate(
         value_s=float(times.value_s.sum()),
         low_s=max(lows),
@@ -123,7 +122,7 @@ def program_time(
         terms=terms,
         hidden={name: float(parts.sum()) for name, parts in times.hidden.items() if parts.any()},
         bound=max(terms, key=lambda name: terms[name], default="compute"),
-        sources=sources(hardware.generation, names),
+        sources=sources(hardware.generation, tuple(names)),
     )
 
 
