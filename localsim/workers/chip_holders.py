@@ -162,7 +162,7 @@ class ChipHolders:
 
     def devices(self) -> tuple[ChipDevice, ...]:
         """Return every device of the worker, its memory in bytes and its idle seconds."""
-        hbm_bytes = self._chip.hbm_usable_bytes or self._chip.hbm_bytes
+        hbm_bytes = self._chip.usable_bytes
         total_bytes = hbm_bytes // self._devices_per_chip
         idle_s = self._now() - self._last_busy_s
         return tuple(

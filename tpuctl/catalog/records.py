@@ -46,6 +46,11 @@ class Chip:
     dcn_bytes_per_s: int | None
     power_w: tuple[float, float, float] | None
 
+    @property
+    def usable_bytes(self) -> int:
+        """What programs get of the HBM; all of it where that is not known."""
+        return self.hbm_usable_bytes or self.hbm_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:

@@ -37,7 +37,7 @@ class Chip:
     def __init__(self, generation: str) -> None:
         """An idle chip with empty memories and counters; raises catalog.UnknownError."""
         chip = catalog.generation(generation).chip
-        hbm_bytes = chip.hbm_usable_bytes or chip.hbm_bytes
+        hbm_bytes = chip.usable_bytes
         vmem_bytes = chip.vmem_bytes_per_tensorcore * chip.tensorcores
         self.generation = generation
         self.hbm = Memory("HBM", hbm_bytes, generation=generation)

@@ -16,13 +16,13 @@ from unit.accuracy import (
 from unit.accuracy.accuracy_scores import KINDS, Score, gather, of_kind, score
 from unit.accuracy.published_rows import Table
 
-_USE = {"held_out": "held out", "development": "development", "fitted": "fitted, left out"}
+USE_NAMES = {"held_out": "held out", "development": "development", "fitted": "fitted, left out"}
 
 
 def by_generation() -> str:
     """Errors of every kind, generation and use, ours beside the baselines'."""
     head = ["rows", "generation", "use", "n", "model", "bias", "in interval", "without generation"]
-    rows = [row for kind in KINDS for use in _USE for row in _rows_of(kind, use)]
+    rows = [row for kind in KINDS for use in USE_NAMES for row in _rows_of(kind, use)]
     return (
         "Median and 90th percentile, in percent. The model has left the row out where it is a "
         "fitted one; the baselines that are fitted have not, and are not scored there.\n\n"
@@ -39,7 +39,7 @@ def _rows_of(kind: str, use: str) -> Iterator[list[str]]:
         yield [
             kind,
             generation or "**all**",
-            _USE[use],
+            USE_NAMES[use],
             str(found.rows),
             f"**{as_text(found)}**",
             f"{found.bias:+.1f}",

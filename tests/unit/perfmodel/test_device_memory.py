@@ -12,9 +12,7 @@ from tpuctl.perfmodel.workload.memory.device_memory import (
     memory_constants,
     serving_memory,
     train_memory,
-    usable_bytes,
 )
-from tpuctl.perfmodel.workload.memory.largest_batch import largest_requests, largest_sequences
 from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
@@ -115,7 +113,7 @@ def test_a_device_has_what_the_compiler_says_it_has():
     stated = {"v4": 30.75, "v5e": 15.75, "v5p": 95.74, "v6e": 31.25, "tpu7x": 94.75, "v3": 15.48}
     for generation, gib in stated.items():
         topology = "2x2x1" if generation in ("v4", "v5p", "tpu7x") else "2x2"
-        usable = usable_bytes(slice_hardware(generation, topology))
+        usable = slice_hardware(generation, topology).device.usable_bytes
         assert usable / GIB == pytest.approx(gib, abs=0.01), generation
 
 
@@ -208,42 +206,3 @@ def test_more_of_a_batch_never_holds_less_and_more_devices_never_more(sequences,
 
     assert more.value_bytes >= one.value_bytes
     assert spread.value_bytes <= one.value_bytes
-
-
-@given(fsdp=WAYS, tokens=st.sampled_from([1024, 8192]), remat=st.sampled_from(REMATS))
-def test_the_largest_batch_fits_and_the_next_one_does_not(fsdp, tokens, remat):
-    run = TrainRun(0, tokens, Parallelism(fsdp=fsdp), remat=remat, weight_bytes=2)
-    largest = largest_sequences(V6E, SMALL, run)
-
-    assert largest % fsdp == 0
-    for sequences, fits in ((largest, True), (largest + fsdp, False)):
-        fit = train_memory(V6E, SMALL, replace(run, sequences=sequences)).fit
-        assert (fit is MemoryFit.FITS) == fits
-
-
-def test_the_largest_batch_of_many_shardings_is_that_of_each():
-    ways = Parallelism(fsdp=np.array([8, 4, 2]), tensor=np.array([1, 2, 4]))
-    run = TrainRun(0, 4096, ways, weight_bytes=2, gradient_bytes=2, moment_bytes=4)
-
-    together = largest_sequences(V6E, LLAMA, run)
-
-    apart = [
-        largest_sequences(V6E, LLAMA, replace(run, parallelism=Parallelism(fsdp=f, tensor=t)))
-        for f, t in ((8, 1), (4, 2), (2, 4))
-    ]
-    assert together.tolist() == apart
-    assert together[0] > 0
-
-
-def test_a_model_that_is_too_large_has_no_batch_and_no_requests():
-    model = known_transformer("llama-3.1-405b")
-    assert largest_sequences(V6E, model, TrainRun(0, 4096, Parallelism(fsdp=8))) == 0
-    assert largest_requests(V6E, model, ServingRun(0, 1024, 1024, Parallelism(tensor=8))) == 0
-
-
-def test_requests_fill_what_weights_leave():
-    run = ServingRun(0, 1024, 1024, Parallelism(tensor=8))
-    requests = largest_requests(V6E, LLAMA, run)
-    token = 2 * 128 * 32 * 2
-
-    assert requests * 2048 * token == pytest.approx(29.4 * GIB - 16.06e9 / 8, rel=0.05)

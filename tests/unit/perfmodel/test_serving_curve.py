@@ -1,4 +1,4 @@
-"""Throughput over concurrency: the knee, the largest number of requests, and what tokens cost."""
+"""Throughput over concurrency: the knee, and what tokens cost."""
 
 from dataclasses import replace
 
@@ -11,10 +11,7 @@ from tpuctl.perfmodel.workload.serving.decode_step import decode_step
 from tpuctl.perfmodel.workload.serving.prefill import prefill
 from tpuctl.perfmodel.workload.serving.serving_curve import (
     closed_loop,
-    most_requests,
-    request_counts,
-    requests_at_rate,
-    serving_curve,
+    knee_of,
     usd_per_million_tokens,
 )
 from tpuctl.perfmodel.workload.serving_run import ServingRun
@@ -35,52 +32,29 @@ def test_a_closed_loop_answers_as_many_requests_as_its_latency_allows() -> None:
     assert loop.low_tokens_per_s < loop.output_tokens_per_s < loop.high_tokens_per_s
 
 
-def test_the_curve_goes_to_the_largest_number_that_fits() -> None:
-    curve = serving_curve(HARDWARE, MODEL, RUN, largest=100)
+def test_more_requests_wait_longer_and_get_more_tokens_together() -> None:
+    loop = closed_loop(HARDWARE, MODEL, replace(RUN, requests=2.0 ** np.arange(8)))
 
-    assert curve.loop.requests.tolist() == [1, 2, 4, 8, 16, 32, 64, 100]
-    assert np.all(np.diff(curve.loop.token.value_s) > 0)
-    assert np.all(np.diff(curve.loop.output_tokens_per_s) > 0)
-    assert curve.largest == 100
+    assert np.all(np.diff(loop.token.value_s) > 0)
+    assert np.all(np.diff(loop.output_tokens_per_s) > 0)
 
 
 def test_the_knee_is_where_throughput_stops_to_follow_the_requests() -> None:
-    curve = serving_curve(HARDWARE, MODEL, RUN, largest=4096)
-    rates, requests = curve.loop.output_tokens_per_s, curve.loop.requests
-    assert curve.knee is not None
-    slopes = np.diff(np.log(rates)) / np.diff(np.log(requests))
+    requests = 2.0 ** np.arange(13)
+    loop = closed_loop(HARDWARE, MODEL, replace(RUN, requests=requests))
+    slopes = np.diff(np.log(loop.output_tokens_per_s)) / np.diff(np.log(requests))
+    knee = knee_of(loop)
 
-    assert np.all(slopes[: curve.knee] >= 0.5)
-    assert slopes[curve.knee] < 0.5
-
-
-def test_nothing_that_fits_has_no_knee() -> None:
-    curve = serving_curve(HARDWARE, MODEL, RUN, largest=None)
-
-    assert (curve.knee, curve.largest) == (None, None)
+    assert np.all(slopes[:knee] >= 0.5)
+    assert slopes[knee] < 0.5
 
 
 def test_a_point_of_the_curve_is_the_loop_of_its_requests() -> None:
-    curve = serving_curve(HARDWARE, MODEL, RUN, largest=8)
+    loop = closed_loop(HARDWARE, MODEL, replace(RUN, requests=np.array([1, 2, 4, 8])))
     alone = closed_loop(HARDWARE, MODEL, replace(RUN, requests=4))
 
-    assert curve.loop.output_tokens_per_s[2] == pytest.approx(alone.output_tokens_per_s)
+    assert loop.output_tokens_per_s[2] == pytest.approx(alone.output_tokens_per_s)
 
 
 def test_a_million_tokens_at_a_thousand_a_second_cost_a_thousand_seconds() -> None:
     assert usd_per_million_tokens(1000.0, usd_per_hour=36.0) == pytest.approx(10.0)
-
-
-def test_the_most_requests_that_fit() -> None:
-    requests = request_counts(8)
-
-    assert most_requests(requests <= 5, requests) == 4
-    assert most_requests(requests < 0, requests) is None
-
-
-def test_arrivals_hold_as_many_requests_as_answer_at_their_rate() -> None:
-    loop = serving_curve(HARDWARE, MODEL, RUN, largest=64).loop
-
-    assert requests_at_rate(loop, float(loop.requests_per_s[3])) == pytest.approx(8)
-    assert requests_at_rate(loop, float(loop.requests_per_s[0]) / 2) == pytest.approx(0.5)
-    assert requests_at_rate(loop, float(loop.requests_per_s[-1]) * 1.01) is None

@@ -1,6 +1,7 @@
 """The modelled time of a training step: what it adds up from, and how it answers changes."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.train_run import PRECISIONS, REMATS, TrainRun
 from tpuctl.perfmodel.workload.training.step_work import StepWork, step_work
-from tpuctl.perfmodel.workload.training.train_step import train_step
+from tpuctl.perfmodel.workload.training.train_constants import train_constants
+from tpuctl.perfmodel.workload.training.train_step import step_terms, train_step
 
 SLICES = st.sampled_from(
     [("v5e", "16x16"), ("v6e", "8x16"), ("v5p", "4x4x8"), ("tpu7x", "4x4x4"), ("v3", "16x16")]
@@ -127,6 +129,52 @@ def test_stages_of_a_pipeline_wait_for_each_other():
     assert work_of("llama-3-70b", without).bubble == pytest.approx(7 / 32)
     small = replace(without, sequences=64)  # two sequences a device
     assert work_of("llama-3-70b", small).bubble == pytest.approx(7 / 2)
+
+
+def test_what_is_done_once_a_step_lengthens_no_bubble():
+    run = TrainRun(1024, 4096, Parallelism(data=8, fsdp=4, pipeline=8), accumulation_steps=16)
+    work, constants = work_of("llama-3-70b", run), train_constants("v5e")
+    more = {name: 1 + getattr(work, name) for name in ("optimizer", "data", "dcn", "dcn_once")}
+    once = replace(work, **more)
+    step, longer = (sum_and_bubble(step_terms(each, constants)[0]) for each in (work, once))
+    assert longer[0] > step[0]
+    assert longer[1] == pytest.approx(step[1])
+
+
+def sum_and_bubble(terms: dict[str, Any]) -> tuple[float, float]:
+    return float(sum(terms.values())), float(terms["bubble"])
+
+
+def test_every_microbatch_reads_and_gathers_the_weights_of_its_stage():
+    run = TrainRun(1024, 4096, Parallelism(fsdp=32, pipeline=8))  # 32 sequences: 32 microbatches
+    alike = replace(run, accumulation_steps=32)
+    for field in fields(StepWork):
+        by_default, as_asked = (
+            getattr(work_of("llama-3-70b", each), field.name) for each in (run, alike)
+        )
+        assert by_default == pytest.approx(as_asked), field.name
+
+
+PIPELINES = st.sampled_from(
+    [
+        Parallelism(pipeline=8, fsdp=8, data=4),
+        Parallelism(pipeline=16, data=16),
+        Parallelism(pipeline=4, tensor=4, expert=8, fsdp=2),
+        Parallelism(fsdp=256, dcn_pipeline=4, dcn_data=2),
+        Parallelism(data=64, sequence=4, dcn_pipeline=2, dcn_fsdp=4),
+    ]
+)
+
+
+@given(SLICES, MODELS, RUNS, PIPELINES, st.integers(1, 64), st.sampled_from([128, 1024, 8192]))
+def test_more_tokens_never_take_less_time_through_a_pipeline(where, name, run, cut, parts, length):
+    hardware, model = slice_hardware(*where), known_transformer(name)
+    sequences = np.array([[parts], [parts + 1], [2 * parts]]) * cut.batch_ways
+    lengths = np.array([length, length + 128, 2 * length])
+    batches = replace(run, parallelism=cut, sequences=sequences, sequence_tokens=lengths)
+    step_s = train_step(hardware, model, batches).value_s
+    for axis in (0, 1):
+        assert (np.diff(step_s, axis=axis) >= -1e-9 * step_s.max()).all()
 
 
 def test_heads_that_do_not_fill_the_mxu_are_padded():

@@ -110,7 +110,8 @@ class RowPlanner:
             self.run_operations, self.spec.sequence_tokens, devices
         )
         table, fault = self._meshes(hardware, where.slices, sequences)
-        row = PlannedSlice(where, Fit.NO, fault, sequences, _usable_bytes(hardware), devices)
+        usable = float(hardware.device.usable_bytes)
+        row = PlannedSlice(where, Fit.NO, fault, sequences, usable, devices)
         if fault:
             return row
         run = run_of(self.spec, sequences)
@@ -282,7 +283,3 @@ def _nearest_that_fits(
 def _flags(where: ComparedSlice) -> str:
     several = f" --num-slices {where.slices}" if where.slices > 1 else ""
     return f"-t {where.kind.name}{several}"
-
-
-def _usable_bytes(hardware: SliceHardware) -> float:
-    return float(hardware.device.hbm_usable_bytes or hardware.device.hbm_bytes)

@@ -50,18 +50,26 @@ def matmul(  # noqa: PLR0913 (the shape alone is three)
     tiles add. clock is default, or pinned to its highest state. Raises ValueError for a name or a
     size that cannot be, and where no measurement at a pinned clock is public.
     """
-    fitted, chip = _part_of(generation, part)
+    fitted, chip = part_of(generation, part)
     fitted = at_clock(generation, fitted, clock)
     work = gemm.MatmulWork(m, k, n, dtype, batch, hbm_bytes, result_dtype, precision)
     parts = gemm.terms(fitted, chip, work)
-    value, fast = gemm.total(parts), gemm.fast_total(parts)
-    bounds = _matmul_bounds(work)
-    low = maximum(fast * bounds.low, gemm.peak_seconds(fitted, parts))
+    value, (low, high) = gemm.total(parts), matmul_ends(fitted, work, parts)
     from_ = _gemm_sources(generation, chip, dtype, clock)
-    estimate = _bounded(value, low, fast * bounds.high, parts, from_)
+    estimate = _bounded(value, low, high, parts, from_)
     if not gemm.is_converted(fitted, dtype):
         return estimate
-    return replace(estimate, other_s=2 * fast + gemm.retiling_s(fitted, work) - value)
+    both = 2 * gemm.fast_total(parts) + gemm.retiling_s(fitted, work)
+    return replace(estimate, other_s=both - value)
+
+
+def matmul_ends(
+    fitted: Constants, work: gemm.MatmulWork, parts: Mapping[str, Figure]
+) -> tuple[Figure, Figure]:
+    """The least and the greatest seconds of products whose terms are `parts`."""
+    value, fast, bounds = gemm.total(parts), gemm.fast_total(parts), _matmul_bounds(work)
+    low = maximum(fast * bounds.low, gemm.peak_seconds(fitted, parts))
+    return minimum(value, low), maximum(value, fast * bounds.high)
 
 
 def _matmul_bounds(work: gemm.MatmulWork) -> Spread:
@@ -90,7 +98,7 @@ def elementwise(  # noqa: PLR0913 (bytes in and out, work, and of what and where
     int8, int32 or fp8: f16 is converted where the generation takes time for that. part is chip,
     device or tensorcore. Raises ValueError.
     """
-    fitted, chip = _part_of(generation, part)
+    fitted, chip = part_of(generation, part)
     work = memory.VectorPass(read_bytes, written_bytes, operations, dtype)
     parts = memory.elementwise_terms(fitted, chip, work)
     extra = ("conversion_bytes_per_s",) if dtype == "f16" else ()
@@ -102,19 +110,19 @@ def copy(generation: str, size_bytes: ArrayLike, *, part: str = "chip") -> Estim
 
     Every byte is read and written.
     """
-    fitted, chip = _part_of(generation, part)
+    fitted, chip = part_of(generation, part)
     parts = memory.copy_terms(fitted, chip, size_bytes)
     return _memory_estimate(generation, parts, "memory")
 
 
 def dma(generation: str, size_bytes: ArrayLike, *, part: str = "chip") -> Estimate:
     """Seconds to move an array between HBM and VMEM, one way; part: chip, device or tensorcore."""
-    fitted, chip = _part_of(generation, part)
+    fitted, chip = part_of(generation, part)
     parts = memory.dma_terms(fitted, chip, size_bytes)
     return _memory_estimate(generation, parts, "memory", ("dma_launch_s",))
 
 
-def _part_of(generation: str, part: str) -> tuple[Constants, catalog.Chip]:
+def part_of(generation: str, part: str) -> tuple[Constants, catalog.Chip]:
     """The constants and the figures of a part of the chip: the vector units are shared out, too."""
     fitted, parts = constants(generation), part_count(generation, part)
     rate = fitted.conversion_bytes_per_s
@@ -147,11 +155,19 @@ def collective(
     along_axes = collectives.terms(
         fitted, chip, operation, axes, size_bytes, is_topology_aware=True
     )
-    at_peak = parts["ici"] * fitted.ici_efficiency
+    low, high = collective_ends(fitted, parts, along_axes)
     from_ = sources(generation, collectives.CONSTANTS)
+    return _bounded(collectives.total(parts), low, high, parts, from_)
+
+
+def collective_ends(
+    fitted: Constants, parts: Mapping[str, Figure], along_axes: Mapping[str, Figure]
+) -> tuple[Figure, Figure]:
+    """The least and the greatest seconds of a collective: its steps may follow the axes."""
     value, bounds = collectives.total(parts), spread("collective")
     low = minimum(value * bounds.low, collectives.total(along_axes))
-    return _bounded(value, maximum(low, at_peak), value * bounds.high, parts, from_)
+    low = maximum(low, parts["ici"] * fitted.ici_efficiency)
+    return minimum(value, low), maximum(value, value * bounds.high)
 
 
 def all_reduce(accelerator_type: str, size_bytes: ArrayLike) -> Estimate:

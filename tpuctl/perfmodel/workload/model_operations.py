@@ -23,15 +23,8 @@ def attention_operations(model: Transformer, sequence_tokens: int) -> float:
     kinds = model.attention
     mean_tokens = sequence_tokens * (0.5 if model.is_causal else 1.0)
     within_tokens = min(kinds.window_tokens, mean_tokens)
-    full_widths = 2 * kinds.full_head_dim if kinds.full_head_dim else _widths(model)
+    widths = sum(model.head_dims)
+    full_widths = 2 * kinds.full_head_dim or widths
     full = model.full_layers * full_widths * mean_tokens
-    windowed = kinds.window_layers * _widths(model) * within_tokens
+    windowed = kinds.window_layers * widths * within_tokens
     return 2 * model.heads * (full + windowed)
-
-
-def _widths(model: Transformer) -> int:
-    """The width of a query and that of a value together."""
-    latent = model.attention.latent
-    if latent is None:
-        return 2 * model.head_dim
-    return latent.nope_dim + latent.rope_dim + latent.value_dim

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+STATE_BYTES = 4
+"""Linear attention keeps its state in float32 (vllm, gated delta rule)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Experts:
@@ -17,6 +20,11 @@ class Experts:
     """The inner width of one shared expert; 0 is that of the others."""
     dense_layers: int = 0
     """Layers that have one dense MLP in place of the experts."""
+
+    @property
+    def shared_width(self) -> int:
+        """The inner width of all shared experts together."""
+        return self.shared * (self.shared_hidden or self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,23 @@ class Transformer:
         """Layers that attend to all tokens."""
         return self.layers - self.attention.window_layers - self.attention.linear_layers
 
+    @property
+    def head_dims(self) -> tuple[int, int]:
+        """Numbers of a head's key and of its value; `full_head_dim` may differ."""
+        if latent := self.attention.latent:
+            return latent.nope_dim + latent.rope_dim, latent.value_dim
+        return self.head_dim, self.head_dim
+
+    @property
+    def full_head_dim(self) -> int:
+        """Numbers of a head's key in layers that attend to all tokens, without a latent."""
+        return self.attention.full_head_dim or self.head_dim
+
+    @property
+    def full_kv_heads(self) -> int:
+        """Heads of keys in layers that attend to all tokens."""
+        return self.attention.full_kv_heads or self.kv_heads
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
@@ -201,9 +226,8 @@ def full_attention_parameters(model: Transformer) -> int:
     attention = model.attention
     if attention.latent or not attention.full_head_dim:
         return attention_parameters(model)
-    kv_heads = attention.full_kv_heads or model.kv_heads
-    kv_matrices = 1 if attention.full_keys_are_values else 2
-    return model.hidden * attention.full_head_dim * (2 * model.heads + kv_matrices * kv_heads)
+    kv_heads = (1 if attention.full_keys_are_values else 2) * model.full_kv_heads
+    return model.hidden * model.full_head_dim * (2 * model.heads + kv_heads)
 
 
 def linear_attention_parameters(model: Transformer) -> int:

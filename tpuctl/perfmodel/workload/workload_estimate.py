@@ -30,6 +30,14 @@ class WorkloadEstimate:
     sources: tuple[str, ...]
 
 
+def longest_term(terms: Mapping[str, Figure], like: Figure) -> str | Figure:
+    """What bounds an estimate: a name, or an array of names in the shape of `like`."""
+    names = np.array(list(terms))
+    parts = [np.broadcast_to(term, np.shape(like)) for term in terms.values()]
+    longest = names[np.argmax(parts, axis=0)]
+    return longest if np.ndim(like) else str(longest)
+
+
 class MemoryFit(StrEnum):
     """Whether a program fits into the memory of a device, as far as the model can tell."""
 

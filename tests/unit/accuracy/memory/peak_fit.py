@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tpuctl.perfmodel.workload.memory import device_memory
+from unit.accuracy.constant_fit import rounded
 from unit.accuracy.memory.peak_rows import PeakRow, peaks
 from unit.accuracy.simplex import smallest
 
@@ -40,8 +41,8 @@ def fitted_constants() -> dict[str, float]:
 
 def text() -> str:
     """The file of the constants."""
-    rounded = {name: float(f"{value:.4g}") for name, value in fitted_constants().items()}
-    return json.dumps(rounded, indent=1) + "\n"
+    constants = {name: rounded(value) for name, value in fitted_constants().items()}
+    return json.dumps(constants, indent=1) + "\n"
 
 
 def modelled_bytes(row: PeakRow, constants: Mapping[str, float]) -> float:

@@ -20,7 +20,6 @@ from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.transformer import Transformer
 
 ROWS = Path(__file__).with_name("peak_rows.json")
-USES = ("fitted", "development", "held_out")
 GIB = 2**30
 _RUN = (
     "sequences",

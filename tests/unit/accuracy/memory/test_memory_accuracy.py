@@ -9,7 +9,8 @@ from unit.accuracy.accuracy_scores import score
 from unit.accuracy.memory import peak_fit
 from unit.accuracy.memory.engine_rows import engine_figures
 from unit.accuracy.memory.memory_section import GOAL, covered, errors, said
-from unit.accuracy.memory.peak_rows import USES, peak_rows, peaks
+from unit.accuracy.memory.peak_rows import peak_rows, peaks
+from unit.accuracy.published_rows import USES
 
 
 def test_the_constants_are_what_the_fitted_rows_tell():

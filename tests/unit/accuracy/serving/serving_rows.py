@@ -29,7 +29,6 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardwa
 from tpuctl.perfmodel.workload.transformer import Transformer
 
 FILE = Path(__file__).with_name("serving_rows.json")
-USES = ("fitted", "development", "held_out")
 CACHE_SHARE = 0.92
 """Share of a device's memory that engines give to weights and cache, as most recipes set it."""
 
@@ -171,7 +170,7 @@ def capacity(hardware: SliceHardware, shape: Transformer, run: ServingRun) -> in
     count = shape.experts.count if shape.experts else 0
     experts = one_expert * count * run.bytes_of_expert_weight / (ways.expert * ways.tensor)
     weights = dense * run.weight_bytes / ways.tensor + experts
-    free = CACHE_SHARE * (device.hbm_usable_bytes or device.hbm_bytes) - weights
+    free = CACHE_SHARE * device.usable_bytes - weights
     one_request = sequence_cache_bytes(shape, run, float(run.mean_length))
     return max(int(free / one_request) * ways.batch_ways, ways.batch_ways)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tpuctl.perfmodel.workload.serving.serving_constants import KnownFactors, ServingConstants
 from unit.accuracy.accuracy_scores import score
-from unit.accuracy.accuracy_tables import as_table, as_text
+from unit.accuracy.accuracy_tables import USE_NAMES, as_table, as_text
 from unit.accuracy.serving import serving_fit
 from unit.accuracy.serving.serving_fit import (
     PRIOR,
@@ -28,7 +28,6 @@ from unit.accuracy.serving.serving_rows import ServingRow, notes, rows
 GOALS = {"known": (10, 25), "other model": (25, 60)}
 """What is left out -> the median and the 90th percentile that were asked for, in percent."""
 NAMES = {"known": "its cell", "other model": "its model", "elsewhere": "its generation"}
-USES = {"held_out": "held out", "development": "development", "fitted": "fitted, left out"}
 WIDEST = 2.2
 """High over low that was asked for at most."""
 
@@ -50,7 +49,7 @@ sight when the formulas and the width of the intervals were chosen. The goals we
 
 def section() -> str:
     """Markdown, below the heading of the section."""
-    uses = ", ".join(f"{len(of_use(use))} {name}" for use, name in USES.items())
+    uses = ", ".join(f"{len(of_use(use))} {name}" for use, name in USE_NAMES.items())
     head = _HEAD.format(
         rows=len(rows()),
         models=len({row.model for row in rows()}),
@@ -125,7 +124,7 @@ def _scores() -> str:
     ]
     lines = []
     for kind, name in NAMES.items():
-        for use, use_name in USES.items():
+        for use, use_name in USE_NAMES.items():
             chosen = of(use) & is_scored(kind)
             found = score(left_out()[kind][chosen], measured()[chosen])
             assert found is not None

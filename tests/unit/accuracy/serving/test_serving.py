@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from unit.accuracy.accuracy_scores import score
+from unit.accuracy.published_rows import USES
 from unit.accuracy.serving import serving_fit, serving_section
 from unit.accuracy.serving.serving_fit import FILE, SCORES, document, fit, least_squares, of_use
-from unit.accuracy.serving.serving_rows import METRICS, USES, rows, seconds_of
+from unit.accuracy.serving.serving_rows import METRICS, rows, seconds_of
 
 STALE = "stale: PYTHONPATH=tests python -m unit.accuracy.serving.serving_fit"
 BARS = {

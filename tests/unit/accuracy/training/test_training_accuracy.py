@@ -11,6 +11,7 @@ from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.training import layer_work
 from tpuctl.perfmodel.workload.training.train_step import train_step
 from tpuctl.perfmodel.workload.transformer import count_parameters
+from unit.accuracy.published_rows import USES
 from unit.accuracy.training import training_fit, training_rows, training_scores
 from unit.accuracy.training.training_file import CONSTANTS, constants_text
 from unit.accuracy.training.training_fit import column
@@ -66,7 +67,7 @@ def test_every_row_has_a_source_a_use_and_a_mesh_that_its_slices_have():
         row.name
         for row in training_rows.training_rows()
         if not row.source
-        or row.use not in training_rows.USES
+        or row.use not in USES
         or row.run.parallelism.devices_per_slice != row.hardware.devices
     ]
     assert not wrong

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from tpuctl.perfmodel.workload.training import train_constants
+from unit.accuracy.constant_fit import rounded
 from unit.accuracy.training.training_fit import column
 from unit.accuracy.training.training_rows import training_rows
 from unit.accuracy.training.training_scores import full_fit, of_use, spreads
 
 CONSTANTS = Path(train_constants.__file__).with_suffix(".json")
-
-
-def rounded(value: float) -> float:
-    """Four digits: fits on two machines agree in more."""
-    return float(f"{value:.4g}")
 
 
 def constants_text() -> str:

@@ -21,7 +21,6 @@ from tpuctl.perfmodel.workload.training.step_work import StepWork, step_work
 from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters
 
 ROWS = Path(__file__).with_name("training_rows.json")
-USES = ("fitted", "development", "held_out")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 utilisation scores on them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from unit.accuracy.accuracy_scores import Score, score
 from unit.accuracy.training.training_fit import Fit, column, fit
 from unit.accuracy.training.training_rows import TrainingRow, training_rows
 
@@ -18,19 +18,6 @@ WIDEST = 1.6
 """High over low, at most: a wider interval tells nobody which slice to take."""
 APART = 0.03
 """Two configurations that differ by less are not put in an order."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepScore:
-    """Errors of some steps, in percent of what was measured; `bias` is the median with its sign."""
-
-    rows: int
-    median: float
-    p90: float
-    bias: float
-
-    def __str__(self) -> str:
-        return f"{self.median:.1f} / {self.p90:.0f} ({self.bias:+.0f})"
 
 
 def of_use(*uses: str) -> np.ndarray:
@@ -88,16 +75,11 @@ def constant_share_s(field: str) -> np.ndarray:
     return np.array(predicted)
 
 
-def step_score(predicted_s: np.ndarray, chosen: np.ndarray) -> StepScore:
+def step_score(predicted_s: np.ndarray, chosen: np.ndarray) -> Score:
     """The errors of the chosen rows."""
-    errors = 100 * (predicted_s / column("measured_s") - 1)[chosen]
-    sizes = np.abs(errors)
-    return StepScore(
-        errors.size,
-        float(np.median(sizes)),
-        float(np.quantile(sizes, 0.9)),
-        float(np.median(errors)),
-    )
+    found = score(predicted_s[chosen], column("measured_s")[chosen])
+    assert found is not None
+    return found
 
 
 def ordered_pairs(predicted_s: np.ndarray, chosen: np.ndarray) -> tuple[int, int]:

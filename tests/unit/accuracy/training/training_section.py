@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from unit.accuracy.accuracy_scores import Score
 from unit.accuracy.accuracy_tables import as_table
 from unit.accuracy.training import training_scores
 from unit.accuracy.training.training_fit import COMMON, column
@@ -112,12 +113,16 @@ def _scores(field: str, *, has_experts: bool) -> list[list[str]]:
                 use.replace("_", " "),
                 str(int(np.sum(chosen))),
                 ASKED.get((field, has_experts), "-"),
-                str(step_score(left_out_s(field), chosen)),
-                str(step_score(constant_share_s(field), chosen)),
+                _score_text(step_score(left_out_s(field), chosen)),
+                _score_text(step_score(constant_share_s(field), chosen)),
                 f"{covered(left_out_s(field), chosen, known):.0f} %",
             ]
         )
     return lines
+
+
+def _score_text(found: Score) -> str:
+    return f"{found.median:.1f} / {found.p90:.0f} ({found.bias:+.0f})"
 
 
 def _orders() -> str:

@@ -22,7 +22,7 @@ def memory(hardware, model, run):
     held = SEQUENCE_BYTES[run.remat] * run.sequences / (ways.batch_ways * run.accumulation_steps)
     total = state + held
     kinds = {"weights": state, "activations": held}
-    usable = hardware.device.hbm_usable_bytes or hardware.device.hbm_bytes
+    usable = hardware.device.usable_bytes
     return MemoryEstimate(total, 0.9 * total, 1.1 * total, kinds, usable, ("simple memory",))
 
 

@@ -26,7 +26,7 @@ def memory(hardware, model, run):
     """16 GiB of weights over `tensor`, and half a GiB a request of each `data` way."""
     ways = run.parallelism
     total = 16 * GIB / ways.tensor + GIB / 2 * run.requests / ways.data
-    usable = hardware.device.hbm_usable_bytes
+    usable = hardware.device.usable_bytes
     return MemoryEstimate(total, total, total, {}, usable, ("simple memory",))
 
 

@@ -1,5 +1,7 @@
 """Any program as a list of operations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,24 @@ def test_each_operation_takes_what_the_chip_model_says():
         assert getattr(times, name) == pytest.approx([getattr(each, name) for each in expected])
 
 
+def test_ragged_products_and_wide_exchanges_have_the_intervals_of_the_chip_model():
+    v4, v3 = slice_hardware("v4", "8x8x16"), slice_hardware("v3", "4x4")
+    ragged = ProgramOperation("matmul", dtype="f16", sides=(2010, 1346, 3347))
+    widest = ProgramOperation("collective", exchange="all_reduce", ways=1024, read_bytes=2**20)
+    times = operation_times(v4, [ragged, replace(ragged, dtype="bf16"), widest])
+    on_half_a_chip = operation_times(v3, [ragged])
+    expected = [
+        chip.matmul("v4", *ragged.sides, dtype="f16"),
+        chip.matmul("v4", *ragged.sides),
+        chip.collective("all_reduce", "v4", v4.axes, 2**20),
+    ]
+    half = chip.matmul("v3", *ragged.sides, dtype="f16", part="device")
+    for name in ("value_s", "low_s", "high_s"):
+        assert getattr(times, name) == pytest.approx([getattr(each, name) for each in expected])
+        assert getattr(on_half_a_chip, name) == pytest.approx(getattr(half, name))
+    assert sum(times.terms.values()) == pytest.approx(times.value_s)
+
+
 def test_a_program_is_the_sum_of_its_operations_and_its_terms():
     program = [PRODUCT, PASS, SUM]
     step = program_time(V5E, program)
@@ -38,7 +58,14 @@ def test_a_program_is_the_sum_of_its_operations_and_its_terms():
     assert step.low_s < step.value_s < step.high_s
     assert step.bound == max(step.terms, key=step.terms.get)
     assert set(step.terms) == {"compute", "memory", "launch", "ici"}
-    assert any(source.startswith("ici_efficiency") for source in step.sources)
+
+
+def test_a_program_names_the_constants_that_it_was_timed_with():
+    def names(program):
+        return {source.partition(":")[0] for source in program_time(V5E, program).sources}
+
+    assert names([PRODUCT]) == {"launch_s", "compute_efficiency", "memory_efficiency"}
+    assert names([SUM]) - names([PRODUCT]) == {"collective_step_s", "ici_efficiency"}
 
 
 def test_the_least_time_hides_an_exchange_behind_computing():

@@ -120,7 +120,7 @@ def _row(
     program: TracedProgram, where: ComparedSlice, calibration: TermCalibration | None
 ) -> TracedRow:
     hardware = slice_hardware(where.kind.generation, where.kind.topology)
-    usable = float(hardware.device.hbm_usable_bytes or hardware.device.hbm_bytes)
+    usable = float(hardware.device.usable_bytes)
     if program.devices not in (1, hardware.devices):
         mesh = f"the mesh {mesh_words(program.mesh)} has {program.devices} devices"
         return TracedRow(where, Fit.NO, f"{mesh}, not {hardware.devices}", 0, usable)

@@ -1,1 +1,1 @@
-"""What a device holds of a training step or a serving engine, and the largest batch that fits."""
+"""What a device holds of a training step or a serving engine."""

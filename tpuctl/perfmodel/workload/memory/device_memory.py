@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from tpuctl.perfmodel.chip.gemm import LANES
+from tpuctl.perfmodel.chip.numeric import round_up
 from tpuctl.perfmodel.workload.memory.layer_numbers import (
     gathered_parameters,
     saved_numbers,
@@ -25,7 +27,7 @@ from tpuctl.perfmodel.workload.parallelism import Parallelism
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
-from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters
+from tpuctl.perfmodel.workload.transformer import STATE_BYTES, Transformer, count_parameters
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate
 
 SQUEEZE = 1.05
@@ -39,9 +41,6 @@ COMPUTE_BYTES = 2
 
 CHUNK_TOKENS = 8192
 """Tokens of prompts that a serving engine reads in one step at most."""
-
-LANES = 128
-"""The width that the last dimension of an array in HBM is padded to."""
 
 _CONSTANTS = Path(__file__).with_name("memory_constants.json")
 _SOURCES = ("memory_constants.json", "docs/accuracy.md")
@@ -187,7 +186,7 @@ def _serving_weights(model: Transformer, run: ServingRun) -> Any:
     layers = count.total - count.embedding - count.experts - count.mtp
     embedding = count.embedding * max(run.weight_bytes, COMPUTE_BYTES)
     width = model.experts.hidden if model.experts else LANES
-    experts = count.experts * _padded(width) / width * run.weight_bytes / ways.expert
+    experts = count.experts * round_up(float(width), LANES) / width * run.weight_bytes / ways.expert
     shards = ways.tensor * ways.pipeline
     return (embedding + layers * run.weight_bytes + experts) / shards
 
@@ -200,16 +199,15 @@ def _cache_bytes(model: Transformer, run: ServingRun, requests: Any, *, is_windo
     numbers = model.full_layers * tokens * _full_cache_numbers(model, run)
     own = _head_numbers(model.kv_heads, model.head_dim, run)
     numbers = kept * (numbers + attention.window_layers * window * own)
-    state = attention.linear_layers * attention.linear_state * 4 / ways.tensor
+    state = attention.linear_layers * attention.linear_state * STATE_BYTES / ways.tensor
     return requests * (numbers * run.cache_bytes + state) / ways.pipeline
 
 
 def _full_cache_numbers(model: Transformer, run: ServingRun) -> Any:
     attention = model.attention
     if attention.latent is not None:
-        return _padded(attention.latent.kv_rank + attention.latent.rope_dim)
-    kv_heads = attention.full_kv_heads or model.kv_heads
-    return _head_numbers(kv_heads, attention.full_head_dim or model.head_dim, run)
+        return round_up(float(attention.latent.kv_rank + attention.latent.rope_dim), LANES)
+    return _head_numbers(model.full_kv_heads, model.full_head_dim, run)
 
 
 def _head_numbers(kv_heads: int, head_dim: int, run: ServingRun) -> Any:
@@ -220,11 +218,7 @@ def _head_numbers(kv_heads: int, head_dim: int, run: ServingRun) -> Any:
     """
     pairs = 2 * np.ceil(kv_heads / run.parallelism.tensor)
     packed = max(1, round(4 / run.cache_bytes))
-    return np.ceil(pairs / packed) * packed * _padded(head_dim)
-
-
-def _padded(width: int) -> int:
-    return -(-width // LANES) * LANES
+    return np.ceil(pairs / packed) * packed * round_up(float(head_dim), LANES)
 
 
 def _serving_buffers(
@@ -253,7 +247,7 @@ def _estimate(
     A program that does not fit with `kinds` has what fits between `least` and those, at the cost of
     time; where not even `least` fits, it has `least`.
     """
-    constants, usable = memory_constants(), usable_bytes(hardware)
+    constants, usable = memory_constants(), float(hardware.device.usable_bytes)
     known = sum(kinds[name] for name in exact)
     demand, floor = sum(kinds.values()), sum(least.values())
     least_held = np.maximum(_squeezed(known, floor - known, usable), usable)
@@ -282,12 +276,6 @@ def _share(passing: Any, least: Any, most: Any) -> tuple[Any, Any]:
 def _between(least: Any, most: Any, share: tuple[Any, Any]) -> Any:
     factor, between = share
     return factor * (least + between * (most - least))
-
-
-def usable_bytes(hardware: SliceHardware) -> float:
-    """What a program gets of a device's HBM, as XLA states it when it runs out of memory."""
-    device = hardware.device
-    return float(device.hbm_usable_bytes or device.hbm_bytes)
 
 
 def _squeezed(known: Any, passing: Any, usable: float) -> Any:

@@ -72,10 +72,8 @@ def _attention_width(model: Transformer) -> float:
 def _full_width(model: Transformer) -> float:
     latent = model.attention.latent
     if latent is not None:
-        keys = latent.nope_dim + latent.rope_dim
-        return model.heads * 2 * (keys + latent.value_dim) + latent.query_rank + latent.kv_rank
-    head_dim = model.attention.full_head_dim or model.head_dim
-    return 2 * head_dim * (model.heads + (model.attention.full_kv_heads or model.kv_heads))
+        return model.heads * 2 * sum(model.head_dims) + latent.query_rank + latent.kv_rank
+    return 2 * model.full_head_dim * (model.heads + model.full_kv_heads)
 
 
 def _mlp_width(model: Transformer) -> float:
@@ -83,8 +81,7 @@ def _mlp_width(model: Transformer) -> float:
     experts = model.experts
     if experts is None:
         return model.mlp_hidden * (1 + model.wide_mlp_layers / model.layers)
-    shared = experts.shared * (experts.shared_hidden or experts.hidden)
-    routed = experts.per_token * experts.hidden + shared
+    routed = experts.per_token * experts.hidden + experts.shared_width
     share = model.expert_layers / model.layers
     return share * routed + (1 - share) * model.mlp_hidden
 

@@ -19,6 +19,7 @@ import numpy as np
 from tpuctl.perfmodel.chip import collectives, gemm, memory
 from tpuctl.perfmodel.chip.calibration import constants, sources, spread
 from tpuctl.perfmodel.chip.numeric import Figure
+from tpuctl.perfmodel.chip.queries import collective_ends, matmul_ends, part_of
 from tpuctl.perfmodel.chip.torus import Axis
 from tpuctl.perfmodel.workload.program.convolution import Convolution, matmul_sides
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
@@ -27,7 +28,6 @@ from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 KINDS = ("matmul", "convolution", "elementwise", "reduce", "gather", "other", "collective")
 TERMS = ("compute", "memory", "vector", "launch", "conversion", "ici")
 _CONSTANTS = ("launch_s", "compute_efficiency", "memory_efficiency")
-_COLLECTIVE_CONSTANTS = ("collective_launch_s", "ici_efficiency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def program_time(
     exchanges = np.array([each.kind == "collective" for each in operations])
     terms = {name: float(parts.sum()) for name, parts in times.terms.items() if parts.any()}
     lows = [float(times.low_s[chosen].sum()) for chosen in (exchanges, ~exchanges)]
-    names = _CONSTANTS + (_COLLECTIVE_CONSTANTS if exchanges.any() else ())
+    names = dict.fromkeys((*_CONSTANTS, *(collectives.CONSTANTS if exchanges.any() else ())))
     return WorkloadEstimate(
         value_s=float(times.value_s.sum()),
         low_s=max(lows),
@@ -123,7 +123,7 @@ def program_time(
         terms=terms,
         hidden={name: float(parts.sum()) for name, parts in times.hidden.items() if parts.any()},
         bound=max(terms, key=lambda name: terms[name], default="compute"),
-        sources=sources(hardware.generation, names),
+        sources=sources(hardware.generation, tuple(names)),
     )
 
 
@@ -157,32 +157,24 @@ def _alike(operations: Sequence[ProgramOperation]) -> dict[tuple[str, str, str, 
 
 
 def _products(hardware: SliceHardware, alike: Sequence[ProgramOperation]) -> OperationTimes:
-    fitted = constants(hardware.generation)
+    fitted, device = part_of(hardware.generation, "device")
     m, k, n, batch = (np.array(side, float) for side in zip(*map(_sides, alike), strict=True))
     moved = np.array([each.hbm_bytes for each in alike], float)
     work = gemm.MatmulWork(m, k, n, alike[0].dtype, batch, moved)
-    parts = gemm.terms(fitted, hardware.device, work)
-    launch = _launch(alike, parts["launch"])
+    parts = gemm.terms(fitted, device, work)
+    parts["launch"] = _launch(alike, parts["launch"])
+    low, high = matmul_ends(fitted, work, parts)
     moving = parts["memory"] + parts["reread"]
     is_compute = parts["compute"] >= moving
-    regular, irregular = spread("gemm regular"), spread("gemm irregular")
-    is_regular = gemm.is_regular(work)
-    value = gemm.total(parts) - parts["launch"] + launch
     return OperationTimes(
-        value_s=value,
-        low_s=np.minimum(
-            value,
-            np.maximum(
-                value * np.where(is_regular, regular.low, irregular.low),
-                gemm.peak_seconds(fitted, parts),
-            ),
-        ),
-        high_s=value * np.where(is_regular, regular.high, irregular.high),
+        value_s=gemm.total(parts),
+        low_s=low,
+        high_s=high,
         terms={
-            "launch": launch,
+            "launch": parts["launch"],
             "compute": np.where(is_compute, parts["compute"], 0.0),
             "memory": np.where(is_compute, 0.0, moving) + parts["exposed"],
-            "conversion": parts["conversion"],
+            "conversion": parts["conversion"] + parts["retiling"],
         },
         hidden={
             "compute": np.where(is_compute, 0.0, parts["compute"]),
@@ -192,13 +184,13 @@ def _products(hardware: SliceHardware, alike: Sequence[ProgramOperation]) -> Ope
 
 
 def _passes(hardware: SliceHardware, alike: Sequence[ProgramOperation]) -> OperationTimes:
-    fitted = constants(hardware.generation)
+    fitted, device = part_of(hardware.generation, "device")
     read, written, flops = (
         np.array([getattr(each, name) for each in alike], float)
         for name in ("read_bytes", "written_bytes", "flops")
     )
     work = memory.VectorPass(read, written, flops, alike[0].dtype)
-    parts = memory.elementwise_terms(fitted, hardware.device, work)
+    parts = memory.elementwise_terms(fitted, device, work)
     launch = _launch(alike, parts["launch"])
     is_memory = parts["memory"] >= parts["vector"]
     value = memory.total(parts) - parts["launch"] + launch
@@ -225,15 +217,18 @@ def _exchanges(hardware: SliceHardware, alike: Sequence[ProgramOperation]) -> Op
     fitted = constants(hardware.generation)
     sizes = np.array([each.read_bytes for each in alike], float)
     axes = axes_among(hardware, alike[0].ways)
-    parts = collectives.terms(fitted, hardware.device, alike[0].exchange, axes, sizes)
+    parts, along_axes = (
+        collectives.terms(
+            fitted, hardware.device, alike[0].exchange, axes, sizes, is_topology_aware=is_aware
+        )
+        for is_aware in (False, True)
+    )
     value = np.broadcast_to(collectives.total(parts), sizes.shape)
-    bounds = spread("collective")
+    low, high = collective_ends(fitted, parts, along_axes)
     return OperationTimes(
         value_s=value,
-        low_s=np.minimum(
-            value, np.maximum(value * bounds.low, parts["ici"] * fitted.ici_efficiency)
-        ),
-        high_s=value * bounds.high,
+        low_s=low,
+        high_s=high,
         terms={"launch": parts["launch"], "ici": value - parts["launch"]},
         hidden={},
     )

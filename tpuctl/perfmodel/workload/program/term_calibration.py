@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from types import MappingProxyType
 
-import numpy as np
-
 from tpuctl.byte_size import count_text
 from tpuctl.perfmodel.chip.numeric import Figure
 from tpuctl.perfmodel.workload.program.bench_rows import BenchRow, predict_row
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
-from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
+from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate, longest_term
 
 TERM_OF: Mapping[str, str] = MappingProxyType(
     {"matmul": "compute", "copy": "memory", "collective": "ici"}
@@ -97,7 +95,7 @@ def calibrate(
         high_s=estimate.high_s * ratio,
         terms=terms,
         hidden=scaled(estimate.hidden, calibration),
-        bound=_bound(terms, estimate.value_s),
+        bound=longest_term(terms, estimate.value_s),
         sources=(*estimate.sources, *calibration.texts),
     )
 
@@ -106,11 +104,3 @@ def scaled(terms: Mapping[str, Figure], calibration: TermCalibration) -> dict[st
     """Terms, each multiplied by its factor."""
     factors = calibration.factors
     return {name: term * factors.get(ALIKE.get(name, ""), 1.0) for name, term in terms.items()}
-
-
-def _bound(terms: Mapping[str, Figure], like: Figure) -> str | Figure:
-    """The longest term: a name, or an array of names in the shape of the estimate."""
-    names = np.array(list(terms))
-    parts = [np.broadcast_to(term, np.shape(like)) for term in terms.values()]
-    bound = names[np.argmax(parts, axis=0)]
-    return str(bound) if np.ndim(like) == 0 else bound

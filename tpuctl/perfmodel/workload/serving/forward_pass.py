@@ -18,16 +18,14 @@ from math import prod
 import numpy as np
 
 from tpuctl.perfmodel.chip.collectives import S_PER_HOP, link_bytes
+from tpuctl.perfmodel.chip.gemm import LANES
 from tpuctl.perfmodel.chip.numeric import Figure, figure, maximum, minimum, round_up
 from tpuctl.perfmodel.chip.torus import Axis
 from tpuctl.perfmodel.workload.serving.serving_constants import ServingConstants
 from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
-from tpuctl.perfmodel.workload.transformer import Transformer, count_parameters
+from tpuctl.perfmodel.workload.transformer import STATE_BYTES, Transformer, count_parameters
 
-LANES = 128
-STATE_BYTES = 4
-"""Linear attention keeps its state in float32 (vllm, gated delta rule)."""
 ACTIVATION_BYTES = 2
 UNLIKE_TOKENS = 0.9
 """Power of the tokens that go to experts as if each were alone: routing is not even."""
@@ -140,12 +138,7 @@ def sequence_cache_bytes(model: Transformer, run: ServingRun, length: Figure) ->
     """Bytes of one sequence's cache on one device, read for every token of it."""
     attention, tensor = model.attention, figure(run.parallelism.tensor)
     windowed = attention.window_layers * minimum(length, figure(attention.window_tokens))
-    full_numbers = _token_numbers(
-        model,
-        attention.full_kv_heads or model.kv_heads,
-        attention.full_head_dim or model.head_dim,
-        tensor,
-    )
+    full_numbers = _token_numbers(model, model.full_kv_heads, model.full_head_dim, tensor)
     numbers = model.full_layers * length * full_numbers
     numbers = numbers + windowed * _token_numbers(model, model.kv_heads, model.head_dim, tensor)
     kept = numbers * run.cache_bytes / figure(run.parallelism.sequence)

@@ -19,7 +19,7 @@ from tpuctl.perfmodel.chip.numeric import Figure, broadcast_terms
 from tpuctl.perfmodel.workload.known_models import transformer_of
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.transformer import Transformer
-from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
+from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate, longest_term
 
 _FILE = Path(__file__).with_name("decode_constants.json")
 KINDS = ("generation", "engine", "model")
@@ -75,8 +75,7 @@ def serving_constants() -> ServingConstants:
 
 def known_factors(hardware: SliceHardware, model: Transformer, engine: str) -> KnownFactors:
     """The factors of a generation, an engine and a model; 1 for what has no public row."""
-    name = _names().get(model, "")
-    return _factors(hardware.generation, engine.lower(), name)
+    return _factors(hardware.generation, engine.lower(), canonical_name(model))
 
 
 def known_engines() -> tuple[str, ...]:
@@ -96,7 +95,7 @@ def estimate(
         high_s=value * spread["high"],
         terms=broadcast_terms(terms, value),
         hidden=broadcast_terms(hidden, value),
-        bound=_longest(terms, value),
+        bound=longest_term(terms, value),
         sources=_sources(factors.kinds),
     )
 
@@ -131,14 +130,6 @@ def _factors(generation: str, engine: str, model: str) -> KnownFactors:
 @cache
 def _names() -> Mapping[Transformer, str]:
     return {transformer_of(model.shape): model.name for model in reversed(public_models())}
-
-
-def _longest(terms: Mapping[str, Figure], like: Figure) -> Any:
-    names = list(terms)
-    if isinstance(like, float):
-        return max(names, key=lambda name: terms[name])
-    stacked = np.stack([np.broadcast_to(terms[name], like.shape) for name in names])
-    return np.array(names)[np.argmax(stacked, axis=0)]
 
 
 def _sources(kinds: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 requests / (time to the first token + time of the other tokens) a second.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,19 +36,6 @@ class ClosedLoop:
     requests_per_s: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCurve:
-    """A closed loop at each number of requests, up to the most that fit.
-
-    `knee` is the place in the arrays where more requests begin to cost more latency than they give
-    throughput, `largest` the number of requests that fit; None where not even one does.
-    """
-
-    loop: ClosedLoop
-    knee: int | None
-    largest: int | None
-
-
 def closed_loop(hardware: SliceHardware, model: Transformer, run: ServingRun) -> ClosedLoop:
     """The latencies and throughputs of `run.requests` clients; arrays broadcast."""
     token, first = decode_step(hardware, model, run), prefill(hardware, model, run)
@@ -71,25 +58,6 @@ def closed_loop(hardware: SliceHardware, model: Transformer, run: ServingRun) ->
     )
 
 
-def serving_curve(
-    hardware: SliceHardware, model: Transformer, run: ServingRun, largest: int | None
-) -> ServingCurve:
-    """The closed loop at powers of two of requests, and at the largest number that fits.
-
-    `largest` is the most requests whose caches fit (of device_memory); None where no one fits.
-    `run.requests` is not looked at.
-    """
-    requests = request_counts(largest or 1)
-    loop = closed_loop(hardware, model, replace(run, requests=requests))
-    return ServingCurve(loop, knee_of(loop) if largest else None, largest)
-
-
-def request_counts(largest: int) -> np.ndarray:
-    """1, 2, 4 and so on, and at last the largest."""
-    powers = 2.0 ** np.arange(int(np.log2(largest)) + 1)
-    return np.unique(np.append(powers, float(largest)))
-
-
 def knee_of(loop: ClosedLoop) -> int:
     """The last place up to which more requests still give their share of throughput."""
     counts = np.log(np.atleast_1d(loop.requests))
@@ -99,26 +67,6 @@ def knee_of(loop: ClosedLoop) -> int:
     return int(below[0]) if below.size else len(counts) - 1
 
 
-def requests_at_rate(loop: ClosedLoop, requests_per_s: float) -> float | None:
-    """Requests in flight where so many arrive a second; None where the engine cannot keep up.
-
-    `loop` is of rising numbers of requests. As many are in flight as a closed loop needs to answer
-    at that rate (Little, Operations Research 9(3), 1961); bursts have more.
-    """
-    rates = np.atleast_1d(loop.requests_per_s)
-    if requests_per_s > rates[-1]:
-        return None
-    counts = np.atleast_1d(loop.requests)
-    # Below one request in flight the engine is idle for a part of the time.
-    return float(np.interp(requests_per_s, np.append(0.0, rates), np.append(0.0, counts)))
-
-
 def usd_per_million_tokens(output_tokens_per_s: Figure, usd_per_hour: float) -> Figure:
     """What a million generated tokens cost on an engine that is never idle."""
     return usd_per_hour / 3600 / output_tokens_per_s * TOKENS_OF_PRICE
-
-
-def most_requests(fits: np.ndarray, requests: np.ndarray) -> int | None:
-    """The largest of some numbers of requests that fit."""
-    fitting = requests[fits]
-    return int(fitting.max()) if fitting.size else None

@@ -48,8 +48,7 @@ def dense_matrices(model: Transformer) -> Iterator[Matrix]:
     yield from _mlp_matrices(model, model.dense_layers - model.wide_mlp_layers, model.mlp_hidden)
     yield from _mlp_matrices(model, model.wide_mlp_layers, 2 * model.mlp_hidden)
     if experts := model.experts:
-        width = experts.shared * (experts.shared_hidden or experts.hidden)
-        yield from _mlp_matrices(model, _expert_layers(model), width)
+        yield from _mlp_matrices(model, _expert_layers(model), experts.shared_width)
         yield Matrix(_expert_layers(model), model.hidden, experts.count, "none")
     if model.layer_embedding:
         yield Matrix(3 * model.layers, model.hidden, model.layer_embedding)
@@ -86,16 +85,9 @@ def attention_operations(model: Transformer, tokens: Figure, mxu_side: int) -> F
     return operations
 
 
-def head_dims(model: Transformer) -> tuple[int, int]:
-    """Numbers of a head's key and of its value."""
-    if latent := model.attention.latent:
-        return latent.nope_dim + latent.rope_dim, latent.value_dim
-    return model.head_dim, model.head_dim
-
-
 def _padded_numbers(model: Transformer, mxu_side: int, head_dim: int = 0) -> int:
     """Numbers of all heads' keys and values, those of a head padded."""
-    dims = (head_dim, head_dim) if head_dim else head_dims(model)
+    dims = (head_dim, head_dim) if head_dim else model.head_dims
     return model.heads * sum(-(-dim // mxu_side) * mxu_side for dim in dims)
 
 
@@ -131,8 +123,8 @@ def _attention_matrices(model: Transformer) -> Iterator[Matrix]:
         yield from _latent_matrices(model, kinds.latent)
         return
     full_layers = model.full_layers + model.mtp_layers
-    full_kv = (kinds.full_kv_heads or model.kv_heads) if kinds.full_head_dim else model.kv_heads
-    full_dim = kinds.full_head_dim or model.head_dim
+    full_kv = model.full_kv_heads if kinds.full_head_dim else model.kv_heads
+    full_dim = model.full_head_dim
     kv_matrices = 1 if kinds.full_head_dim and kinds.full_keys_are_values else 2
     yield from _head_matrices(model, full_layers, full_dim)
     yield Matrix(full_layers, model.hidden, kv_matrices * full_kv * full_dim)

@@ -47,8 +47,9 @@ class StepWork:
     narrow matrices. `matmul_memory`, `expert_memory`, `reread`, `elementwise`, `dispatch`,
     `quantize`, `logits` and `optimizer` are what moves in HBM; `fsdp`, `tensor`, `sequence`,
     `expert`, `data`, `pipeline` and `dcn` collectives at the links' peak. `layer_passes` counts
-    layers that are started; `bubble` is the share of the busy time in which a pipeline stage waits,
-    `slice_doublings` how often one slice was doubled.
+    layers that are started; `bubble` is how long a pipeline stage waits over what recurs for each
+    microbatch: all but `optimizer`, `data` and `dcn_once`, a part of `dcn`; `slice_doublings` is
+    how often one slice was doubled.
     """
 
     matmul: Figure
@@ -76,6 +77,7 @@ class StepWork:
     data: Figure
     pipeline: Figure
     dcn: Figure
+    dcn_once: Figure
     layer_passes: Figure
     bubble: Figure
     slice_doublings: Figure
@@ -87,7 +89,8 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
     stages = np.asarray(cut.pipeline * cut.dcn_pipeline, float)
     tokens = np.asarray(run.tokens / (cut.batch_ways * cut.sequence), float)
     again = _RECOMPUTED[run.remat]
-    computed = _computed(hardware.device, model, run, tokens / run.accumulation_steps)
+    passes = _passes(run, stages)
+    computed = _computed(hardware.device, model, run, tokens / passes)
     hbm = hardware.device.hbm_bytes_per_s
     vocab_cut = cut.tensor * stages
     vocab_bytes = 4 * tokens * model.vocab / vocab_cut
@@ -97,15 +100,15 @@ def step_work(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Ste
     stored = _stored(run, count, stages)
     state_bytes = 2 * run.weight_bytes + run.gradient_bytes + 2 * run.moment_bytes
     return StepWork(
-        **{name: run.accumulation_steps * part / stages for name, part in computed.items()},
+        **{name: passes * part / stages for name, part in computed.items()},
         vocab=vocab_flops / hardware.device.bf16_flops,
         **_attention(hardware.device, model, run, tokens),
         logits=3 * vocab_bytes / hbm,
         optimizer=stored * state_bytes / hbm,
-        layer_passes=run.accumulation_steps * (2 + again) * model.layers / stages,
+        layer_passes=passes * (2 + again) * model.layers / stages,
         slice_doublings=np.log2(np.asarray(cut.slices, float)),
-        bubble=(stages - 1) / _microbatches(run, stages),
-        **_exchanged(hardware, model, run, tokens, count),
+        bubble=(stages - 1) / passes,
+        **_exchanged(hardware, model, run, tokens, passes),
     )
 
 
@@ -238,11 +241,11 @@ def _passes_again(remat: str, matrix: Matrix) -> float:
 
 def _activation_numbers(model: Transformer) -> float:
     """Numbers a token that norms, residuals, gates and rotations read and write, all layers."""
-    heads = model.heads * sum(layer_work.head_dims(model))
+    heads = model.heads * sum(model.head_dims)
     mlp = (model.dense_layers + model.wide_mlp_layers) * model.mlp_hidden
     if experts := model.experts:
-        shared = experts.shared * (experts.shared_hidden or experts.hidden)
-        mlp += model.expert_layers * (experts.per_token * experts.hidden + shared)
+        routed = experts.per_token * experts.hidden
+        mlp += model.expert_layers * (routed + experts.shared_width)
     return 8 * model.layers * model.hidden + model.layers * 2 * heads + model.mlp_matrices * mlp
 
 
@@ -262,15 +265,17 @@ def _attention(
     }
 
 
-def _microbatches(run: TrainRun, stages: Figure) -> Figure:
-    """Parts of a batch that follow each other through a pipeline.
+def _passes(run: TrainRun, stages: Figure) -> Figure:
+    """Forward and backward passes of a step: each reads the weights for a part of the batch.
 
-    They are the accumulation steps; where there are none, four a stage, which GPipe asks for
-    (arXiv 1811.06965), or as many as there are sequences.
+    They are the accumulation steps; where there are none, the microbatches that follow each other
+    through a pipeline: four a stage, which GPipe asks for (arXiv 1811.06965), or as many as there
+    are sequences.
     """
     steps = np.asarray(run.accumulation_steps, float)
     sequences = np.asarray(run.sequences / run.parallelism.batch_ways, float)
-    return np.where(steps > 1, steps, np.clip(sequences, 1, PIPELINE_PARTS * stages))
+    microbatches = np.clip(sequences, 1, PIPELINE_PARTS * stages)
+    return np.where((steps == 1) & (stages > 1), microbatches, steps)
 
 
 def _gathered(run: TrainRun, count: ParameterCount, stages: Figure) -> Figure:
@@ -292,21 +297,21 @@ def _exchanged(
     model: Transformer,
     run: TrainRun,
     tokens: Figure,
-    count: ParameterCount,
+    passes: Figure,
 ) -> dict[str, Figure]:
     """Seconds of the collectives of a step at the links' peak."""
     cut = run.parallelism
     over = crossings(hardware, cut)
     stages = np.asarray(cut.pipeline * cut.dcn_pipeline, float)
-    stored = _stored(run, count, stages)
+    count = count_parameters(model)
+    shard = _stored(run, count, stages) * WIRE_BYTES
     gathered = _gathered(run, count, stages) * WIRE_BYTES
-    passes = run.accumulation_steps * 3
     again = _RECOMPUTED[run.remat]
     row_bytes = WIRE_BYTES * tokens * model.hidden
     routed = model.experts.per_token * model.expert_layers if model.experts else 0
     kv_bytes = WIRE_BYTES * tokens * cut.sequence * layer_work.cache_numbers(model) / cut.tensor
     return {
-        "fsdp": passes * _gather_s(over["fsdp"], cut.fsdp, gathered),
+        "fsdp": 3 * passes * _gather_s(over["fsdp"], cut.fsdp, gathered),
         "tensor": _gather_s(over["tensor"], cut.tensor, row_bytes)
         * (8 + 4 * again)
         * model.layers
@@ -316,11 +321,11 @@ def _exchanged(
         * (2 * (2 + again) * routed / stages / cut.tensor)
         * row_bytes
         * over["expert"].exchange_s_per_byte,
-        "data": 2 * _gather_s(over["data"], cut.data, stored * WIRE_BYTES),
+        "data": 2 * _gather_s(over["data"], cut.data, shard),
         "pipeline": np.where(np.greater(cut.pipeline, 1), 2.0, 0.0)
         * row_bytes
         * over["pipeline"].gather_s_per_byte,
-        "dcn": _dcn_s(hardware, run, stored, row_bytes),
+        **_between_slices(hardware, run, passes, shard, row_bytes),
     }
 
 
@@ -328,12 +333,13 @@ def _gather_s(over: Crossing, ways: Figure, size_bytes: Figure) -> Figure:
     return size_bytes * (1 - 1 / np.asarray(ways, float)) * over.gather_s_per_byte
 
 
-def _dcn_s(hardware: SliceHardware, run: TrainRun, stored: Figure, row_bytes: Figure) -> Figure:
-    """Between slices: gradients are summed, weights gathered, activations passed on."""
+def _between_slices(
+    hardware: SliceHardware, run: TrainRun, passes: Figure, shard: Figure, row_bytes: Figure
+) -> dict[str, Figure]:
+    """Gradients are summed once a step, weights gathered in each pass, activations passed on."""
     cut = run.parallelism
     rate = hardware.device.dcn_bytes_per_s or DCN_BYTES_PER_S_UNKNOWN
-    shard = stored * WIRE_BYTES
     summed = 2 * shard * (1 - 1 / np.asarray(cut.dcn_data, float))
-    gathered = 3 * run.accumulation_steps * shard * (np.asarray(cut.dcn_fsdp, float) - 1)
+    gathered = 3 * passes * shard * (np.asarray(cut.dcn_fsdp, float) - 1)
     passed = np.where(np.greater(cut.dcn_pipeline, 1), 2.0, 0.0) * row_bytes
-    return (summed + gathered + passed) / rate
+    return {"dcn": (summed + gathered + passed) / rate, "dcn_once": summed / rate}

@@ -6,13 +6,14 @@ computing  products at what the MXU reaches of its peak; a product and what it m
            added, as fits large products better than the longer of both
 collective a share of each is exposed; the rest hides behind computing as far as there is enough
 stragglers a share of computing for every doubling of the slices: the slowest is waited for
-bubble     stages of a pipeline wait (stages - 1) / microbatches of the busy time (GPipe,
-           arXiv 1811.06965)
+bubble     stages of a pipeline wait (stages - 1) / microbatches of what recurs for each microbatch
+           (GPipe, arXiv 1811.06965); what a step does once makes no stage wait
 
 All is multiplied by the generation's slowness. The constants are fitted (`train_constants`).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -29,7 +30,7 @@ from tpuctl.perfmodel.workload.training.train_constants import (
     train_spread,
 )
 from tpuctl.perfmodel.workload.transformer import Transformer
-from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
+from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate, longest_term
 
 COLLECTIVES: Mapping[str, str] = {
     "fsdp": "exposed_fsdp",
@@ -52,10 +53,6 @@ def train_step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Wo
     constants = train_constants(hardware.generation)
     terms, hidden = step_terms(step_work(hardware, model, run), constants)
     value = reduce(add, terms.values())
-    names = np.array(list(terms))
-    bound = names[
-        np.argmax([np.broadcast_to(term, value.shape) for term in terms.values()], axis=0)
-    ]
     spread = train_spread(hardware.generation, model)
     return WorkloadEstimate(
         value_s=_plain(value),
@@ -63,7 +60,7 @@ def train_step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> Wo
         high_s=_plain(value * spread.high),
         terms={name: _plain(term, value) for name, term in terms.items()},
         hidden={name: _plain(term, value) for name, term in hidden.items()},
-        bound=str(bound) if value.ndim == 0 else bound,
+        bound=longest_term(terms, value),
         sources=train_sources(hardware.generation),
     )
 
@@ -72,6 +69,26 @@ def step_terms(
     work: StepWork, constants: TrainConstants
 ) -> tuple[dict[str, Figure], dict[str, Figure]]:
     """Seconds by term, which add up to the step, and what is hidden of the collectives."""
+    terms, hidden = _busy_s(work, constants)
+    recurring, _ = _busy_s(_recurring(work), constants)
+    terms["launch"] = terms["launch"] + constants.step_launch_s
+    terms["bubble"] = work.bubble * reduce(add, recurring.values())
+    slowness = constants.slowness
+    return (
+        {name: np.asarray(term * slowness) for name, term in terms.items()},
+        {name: np.asarray(term * slowness) for name, term in hidden.items()},
+    )
+
+
+def _recurring(work: StepWork) -> StepWork:
+    """The work that recurs for each microbatch."""
+    return replace(work, optimizer=0.0, data=0.0, dcn=work.dcn - work.dcn_once)
+
+
+def _busy_s(
+    work: StepWork, constants: TrainConstants
+) -> tuple[dict[str, Figure], dict[str, Figure]]:
+    """Seconds by term without the start of a step and without waiting, and what is hidden."""
     computing = _computing_s(work, constants)
     exposed, hidden = _exposed_s(work, constants, computing)
     memory = constants.memory_efficiency
@@ -85,14 +102,9 @@ def step_terms(
         "optimizer": work.optimizer / memory,
         **exposed,
         "stragglers": constants.slice_wait * work.slice_doublings * computing,
-        "launch": constants.layer_launch_s * work.layer_passes + constants.step_launch_s,
+        "launch": constants.layer_launch_s * work.layer_passes,
     }
-    terms["bubble"] = work.bubble * reduce(add, terms.values())
-    slowness = constants.slowness
-    return (
-        {name: np.asarray(term * slowness) for name, term in terms.items()},
-        {name: np.asarray(term * slowness) for name, term in hidden.items()},
-    )
+    return terms, hidden
 
 
 def _computing_s(work: StepWork, constants: TrainConstants) -> Figure:
