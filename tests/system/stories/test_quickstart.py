@@ -139,13 +139,21 @@ def open_to_others(home: Path) -> list[str]:
     """What another user may enter, read or write; what workers see is behind closed directories."""
     closed = {*home.glob("**/local/*/slices/*/[0-9]*/"), *home.glob("**/local/*/vpc/")}
     assert closed
+    modes = {path: mode_of(path) for path in (home, *home.rglob("*"))}
     return [
-        f"{path.relative_to(home)} {stat.S_IMODE(path.lstat().st_mode):o}"
-        for path in (home, *home.rglob("*"))
-        if path.lstat().st_mode & 0o077
-        and not path.is_symlink()
-        and closed.isdisjoint(path.parents)
+        f"{path.relative_to(home)} {mode:o}"
+        for path, mode in modes.items()
+        if mode & 0o077 and closed.isdisjoint(path.parents)
     ]
+
+
+def mode_of(path: Path) -> int:
+    """Its permissions; none of a link, or of a file that a running job has removed meanwhile."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
 def test_ctrl_c_in_the_middle_leaves_nothing_and_nothing_was_open_to_others(tmp_path):
