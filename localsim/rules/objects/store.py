@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from localsim.clock import Clock
+from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
@@ -112,6 +113,7 @@ class ObjectStore(ObjectChanges):
         bodies = BodyDirectory(directory, database)
         self.parts = MultipartUploads(database, bodies, clock, self.place)
         self.uploads = UploadSessions(database, bodies, clock)
+        self.hmac_keys = HmacKeys(database, clock)
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
         super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)

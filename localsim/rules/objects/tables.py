@@ -46,6 +46,16 @@ SCHEMA = (
     bucket TEXT PRIMARY KEY,
     bindings TEXT NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_hmac_keys (
+    access_id TEXT PRIMARY KEY,
+    project TEXT NOT NULL,
+    email TEXT NOT NULL,
+    state TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    secret TEXT NOT NULL
+    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS storage_rewrites (
     id TEXT PRIMARY KEY,
     state TEXT NOT NULL,
@@ -96,6 +106,7 @@ TABLES = (
     "storage_multiparts",
     "storage_parts",
     "storage_policies",
+    "storage_hmac_keys",
     "storage_rewrites",
     "storage_buckets",
 )

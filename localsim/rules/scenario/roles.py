@@ -38,6 +38,9 @@ _STORAGE = frozenset(
     "storage.multipartUploads.listParts",
     "storage.objects.move",
 }
+_HMAC_KEYS = frozenset(
+    f"storage.hmacKeys.{verb}" for verb in ("create", "delete", "get", "list", "update")
+)
 _COMPUTE_READ = frozenset(
     f"compute.{each}"
     for each in (
@@ -97,6 +100,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/logging.logWriter": _LOGS_WRITE,
     "roles/logging.viewer": _LOGS_READ,
     "roles/monitoring.viewer": _METRICS_READ,
+    "roles/storage.hmacKeyAdmin": _HMAC_KEYS,
     "roles/storage.objectAdmin": _OBJECTS,
     "roles/storage.objectUser": _OBJECTS,
     "roles/storage.objectViewer": _OBJECTS_READ,
@@ -131,6 +135,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     | {"serviceusage.services.enable", "resourcemanager.projects.getIamPolicy"}
     | _TPU_READ
     | _TPU_CHANGE
+    | _HMAC_KEYS
     | (_STORAGE - {"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
     | _COMPUTE
     | _SECRETS_READ

@@ -47,10 +47,24 @@ METHODS = (
     "storage.multipartUploads.listParts",
     "storage.multipartUploads.complete",
     "storage.multipartUploads.abort",
+    "storage.projects.hmacKeys.create",
+    "storage.projects.hmacKeys.list",
+    "storage.projects.hmacKeys.get",
+    "storage.projects.hmacKeys.update",
+    "storage.projects.hmacKeys.delete",
+    "storage.projects.serviceAccount.get",
     "storage.batch",
 )
 """What faults can be asked for; the XML API's verbs count as the methods they stand for."""
 PATTERNS = ("storage.*", "storage.buckets.*", "storage.objects.*", "storage.multipartUploads.*")
+BENCH_NAMES: Mapping[str, str] = {
+    **{
+        f"storage.projects.hmacKeys.{verb}": f"storage.hmacKey.{verb}"
+        for verb in ("create", "list", "get", "update", "delete")
+    },
+    "storage.projects.serviceAccount.get": "storage.serviceaccount.get",
+}
+"""Method -> what Google's test bench calls it, where that is another name."""
 _FEW_BYTES = 4  # what the test bench lets through of a `return-broken-stream`
 
 

@@ -11,7 +11,7 @@ DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"
 
 ACCOUNTS: Mapping[str, Sequence[str]] = {
-    "admin": ("roles/tpu.admin", "roles/storage.admin"),
+    "admin": ("roles/tpu.admin", "roles/storage.admin", "roles/storage.hmacKeyAdmin"),
     "viewer": ("roles/tpu.viewer",),
     "nobody": (),
 }

@@ -34,6 +34,11 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.objects.copy": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.rewrite": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.move": ("storage.objects.move", "storage.objects.create"),
+    **{
+        f"storage.projects.hmacKeys.{verb}": (f"storage.hmacKeys.{verb}",)
+        for verb in ("create", "delete", "get", "list", "update")
+    },
+    "storage.projects.serviceAccount.get": ("resourcemanager.projects.get",),
     "storage.multipartUploads.put": ("storage.multipartUploads.create",),
     "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }

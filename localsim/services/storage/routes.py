@@ -15,6 +15,7 @@ from localsim.services.storage.batch import answer_batch
 from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
 from localsim.services.storage.methods import object_methods as objects
+from localsim.services.storage.methods import project_methods as projects
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.service import Handler, StorageService
@@ -58,6 +59,8 @@ _OBJECT = f"{_OBJECTS}/{{object}}"
 _TARGET = "b/{to_bucket}/o/{to_object}"
 _UPLOADS = "(?:/resumable)?/upload/storage/v1/b/{bucket}/o"
 _PROJECT = "/storage/v1/projects/{project}"
+_HMAC_KEYS = f"{_PROJECT}/hmacKeys"
+_HMAC_KEY = f"{_HMAC_KEYS}/{{access_id}}"
 _ANYTHING_BELOW = "(?:/.*)?"
 
 _ABSENT_RESOURCES = {
@@ -69,7 +72,6 @@ _ABSENT_RESOURCES = {
     "storage.managedFolders": f"{_BUCKET}/managedFolders",
     "storage.notifications": f"{_BUCKET}/notificationConfigs",
     "storage.objectAccessControls": f"{_OBJECT}/acl",
-    "storage.projects.hmacKeys": f"{_PROJECT}/hmacKeys",
 }
 """Resources of which there is no method here."""
 
@@ -113,6 +115,16 @@ ROUTES = (
     _route("storage.objects.copy", f"POST {_OBJECT}/copyTo/{_TARGET}", copies.copy_object),
     _route("storage.objects.rewrite", f"POST {_OBJECT}/rewriteTo/{_TARGET}", copies.rewrite_object),
     _route("storage.objects.move", f"POST {_OBJECT}/moveTo/o/{{to_object}}", copies.move_object),
+    _route("storage.projects.hmacKeys.create", f"POST {_HMAC_KEYS}", projects.create_hmac_key),
+    _route("storage.projects.hmacKeys.list", f"GET {_HMAC_KEYS}", projects.list_hmac_keys),
+    _route("storage.projects.hmacKeys.get", f"GET {_HMAC_KEY}", projects.get_hmac_key),
+    _route("storage.projects.hmacKeys.update", f"PUT {_HMAC_KEY}", projects.update_hmac_key),
+    _route("storage.projects.hmacKeys.delete", f"DELETE {_HMAC_KEY}", projects.delete_hmac_key),
+    _route(
+        "storage.projects.serviceAccount.get",
+        f"GET {_PROJECT}/serviceAccount",
+        projects.get_service_account,
+    ),
     _route("storage.batch", f"POST {BATCH}", answer_batch),
     _route("storage.buckets.restore", f"POST {_BUCKET}/restore"),
     _route("storage.buckets.relocate", f"POST {_BUCKET}/relocate"),
@@ -123,7 +135,6 @@ ROUTES = (
     _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam"),
     _route("storage.objects.testIamPermissions", f"GET {_OBJECT}/iam/testPermissions"),
     _route("storage.channels.stop", "POST /storage/v1/channels/stop"),
-    _route("storage.projects.serviceAccount.get", f"GET {_PROJECT}/serviceAccount"),
     *(
         _route(name, f"{verb} {path}{_ANYTHING_BELOW}")
         for verb in ("GET", "POST", "PUT", "PATCH", "DELETE")

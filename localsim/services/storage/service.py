@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 
 from localsim.group_commit import GroupCommit
+from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
@@ -132,6 +133,11 @@ class StorageService:
     def buckets(self) -> Buckets:
         """The buckets of the store."""
         return self.objects.buckets
+
+    @property
+    def hmac_keys(self) -> HmacKeys:
+        """The keys of service accounts that sign requests."""
+        return self.objects.hmac_keys
 
     async def commit(
         self,

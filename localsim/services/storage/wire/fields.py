@@ -46,7 +46,14 @@ _BUCKET = _known(
     " storageClass timeCreated updated",
     **dict.fromkeys(_OF_BUCKETS.split(), _ANYTHING),
 )
-_KINDS: Mapping[str, Known] = {"storage.buckets": _BUCKET, "storage.objects": _OBJECT}
+_HMAC_KEY = _known(
+    "accessId etag id kind projectId selfLink serviceAccountEmail state timeCreated updated"
+)
+_KINDS: Mapping[str, Known] = {
+    "storage.buckets": _BUCKET,
+    "storage.objects": _OBJECT,
+    "storage.projects.hmacKeys": _HMAC_KEY,
+}
 _POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
 _REPLIES: Mapping[str, Known] = {
     "storage.buckets.list": _known("kind nextPageToken", items=_BUCKET, unreachable=_ANYTHING),
@@ -58,6 +65,9 @@ _REPLIES: Mapping[str, Known] = {
         customPlacementConfig=_ANYTHING,
         hierarchicalNamespace=_ANYTHING,
     ),
+    "storage.projects.hmacKeys.create": _known("kind secret", metadata=_HMAC_KEY),
+    "storage.projects.hmacKeys.list": _known("kind nextPageToken", items=_HMAC_KEY),
+    "storage.projects.serviceAccount.get": _known("email_address kind"),
     "storage.managedFolders.list": _known("kind nextPageToken", items=_ANYTHING),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(

@@ -11,7 +11,11 @@ from aiohttp import web
 
 from localsim.rules.objects.storage_model import StorageError, invalid
 from localsim.rules.scenario.fault_types import ArmedStorageFault
-from localsim.rules.scenario.storage_fault_texts import METHODS, parse_instruction
+from localsim.rules.scenario.storage_fault_texts import (
+    BENCH_NAMES,
+    METHODS,
+    parse_instruction,
+)
 from localsim.services.storage.wire.json_errors import check_json_type, error_response
 
 HEADER = "x-retry-test-id"
@@ -59,7 +63,8 @@ class RetryTests:
 
     def armed(self, test_id: str, method: str) -> list[ArmedStorageFault]:
         """The next instruction for a call of the method, if any; raises StorageError 404."""
-        left = self._instructions_of(test_id).get(method)
+        instructions = self._instructions_of(test_id)
+        left = instructions.get(method) or instructions.get(BENCH_NAMES.get(method, method))
         effect = parse_instruction(left[0]) if left else None
         if not left or effect is None:
             return []
@@ -147,7 +152,7 @@ def _instructions(body: bytes) -> dict[str, list[str]]:
 
 
 def _check(method: str, texts: Any) -> None:
-    if method not in METHODS:
+    if method not in METHODS and method not in BENCH_NAMES.values():
         raise invalid(f"The requested method {method!r} is not served, or takes no faults.")
     if not isinstance(texts, list):
         raise invalid(f"The instructions for {method} must be a list.")
