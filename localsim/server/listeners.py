@@ -7,7 +7,7 @@ user.
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from functools import partial
@@ -55,6 +55,7 @@ from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
 from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
+from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.request_log import RequestLog
 from localsim.services.tpu import tpu_grpc
@@ -142,7 +143,9 @@ def _applications(
     stack.callback(receiver.close)
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
-    storage_guards = (*guards, storage_authorization(callers, parts.objects.buckets.roles_of))
+    signatures = SignatureVerifier(parts.objects.hmac_keys, _public_keys(tls_services))
+    authorization = storage_authorization(callers, parts.objects.buckets.roles_of, signatures)
+    storage_guards = (*guards, authorization)
     authorize = other_api_authorization(callers, PROJECT)
     log = _request_log(parts, state, stack)
     holds = RequestHolds(orchestrator, parts.slices.is_up)
@@ -152,7 +155,9 @@ def _applications(
             orchestrator,
             (dated(orchestrator.clock.now), *guards, rest_authorization(callers)),
         ),
-        "storage": storage.application(parts.objects, storage_guards, faults, receiver, watch),
+        "storage": storage.application(
+            parts.objects, storage_guards, faults, receiver, watch, signatures
+        ),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
         "control": control.application(build_controls(parts, watch), state.token(), own),
     }
@@ -176,7 +181,25 @@ def _callers(parts: Components) -> Authenticator:
         return iam.everybody(cloud.scenario.member_roles.get(EVERYBODY, (OWNER,)))
 
     tokens = None if tls_services is None else tls_services.tokens
-    return Authenticator(parts.worker_tokens, tokens, everybody)
+    return Authenticator(parts.worker_tokens, tokens, everybody, partial(_roles_of, parts))
+
+
+def _roles_of(parts: Components, email: str) -> Sequence[str]:
+    """The roles in the project of a service account, by its e-mail address."""
+    scenario = parts.orchestrator.cloud.scenario
+    if email in parts.worker_tokens.named:
+        return parts.worker_tokens.named[email]
+    if email == accounts.default_compute_email(PROJECT_NUMBER):
+        return scenario.worker_roles
+    return scenario.member_roles.get(f"serviceAccount:{email}", ())
+
+
+def _public_keys(tls_services: "TlsServices | None") -> Callable[[str], Sequence[Any]]:
+    """From the address of a service account to the RSA keys that it signs with."""
+    if tls_services is None:
+        return lambda _email: ()
+    keys = tls_services.tokens.keys
+    return lambda email: [keys[email]] if email in keys else []
 
 
 def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:

@@ -4,8 +4,9 @@ Whoever comes over TLS needs a token. Who comes without TLS needs none, but is h
 token allows when it is that of a worker.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from localsim.rules.model.cloud_errors import CloudError, unimplemented
+from localsim.rules.objects.storage_model import StorageError
 from localsim.rules.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
@@ -25,11 +27,18 @@ from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.permissions import (
     bucket_of,
+    is_form_upload,
+    is_of_session,
+    is_xml,
     permission_denied,
     permissions_of,
     refusal,
+    xml_refusal,
 )
+from localsim.services.storage.signing.signature_verifier import SignatureVerifier, Signer
+from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import ACCOUNT
+from localsim.services.storage.xml.form_uploads import FORM_AUTHORIZATION, FormAuthorization
 
 STORAGE = "storage.googleapis.com"
 NEIGHBOURS = {
@@ -43,7 +52,7 @@ NEIGHBOURS = {
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
-_Refuse = Callable[[web.Request, CloudError], web.Response]
+_Refuse = Callable[[web.Request, Any], web.Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,8 @@ class Authenticator:
     tokens: AccessTokens | None = None
     everybody: Callable[[], iam.Account | None] = lambda: None
     """Returns the account that a caller without token is; None where it may do everything."""
+    roles_of: Callable[[str], Sequence[str]] = lambda _email: ()
+    """Returns the roles in the project of the service account with an e-mail address."""
 
     def caller(
         self, authorization: object, service: str, method: str, *, secure: bool
@@ -71,6 +82,15 @@ class Authenticator:
             raise unknown_caller(header, service, method)
         name = self.tokens.caller(header, service, method)
         return iam.Account(self.tokens.email(name), iam.ACCOUNTS[name])
+
+    def signer(self, signer: Signer, *, secure: bool) -> iam.Account | None:
+        """The account that a signed request acts as; None for one that may do everything.
+
+        Without TLS a signature, though it must be right, takes nothing away from its sender.
+        """
+        if not secure:
+            return self.everybody()
+        return iam.Account(signer.email, tuple(self.roles_of(signer.email)))
 
     def of(self, request: web.Request, service: str, method: str) -> iam.Account | None:
         """The account that sends a request; raises CloudError."""
@@ -130,34 +150,68 @@ def rest_authorization(callers: Authenticator) -> Middleware:
     return _checked(callers, check, _refuse_in_json)
 
 
-def storage_authorization(
-    callers: Authenticator,
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
-) -> Middleware:
-    """A middleware that authorizes requests of Cloud Storage.
+@dataclass(frozen=True, slots=True)
+class StorageAuthorization:
+    """Authorizes requests of Cloud Storage."""
 
-    The calls of a batch are authorized one by one. `bucket_roles` returns the roles that a bucket's
-    policy gives some members: it is asked for who lacks a permission in the project.
-    """
+    callers: Authenticator
+    bucket_roles: Callable[[str, Collection[str]], Iterable[str]]
+    signatures: SignatureVerifier | None
 
-    def check(request: web.Request) -> None:
-        if request.raw_path.partition("?")[0] == BATCH:
+    def check(self, request: web.Request) -> None:
+        """Raise CloudError or StorageError unless the sender of a request may send it.
+
+        The calls of a batch are authorized one by one, and a form when it has been read: who sends
+        it is in there. The URL of an upload session is a credential by itself.
+        """
+        if request.raw_path.partition("?")[0] == BATCH or is_of_session(request):
             return
+        if is_form_upload(request):
+            authorize: FormAuthorization = partial(self._authorize_form, request)
+            request[FORM_AUTHORIZATION] = authorize
+            return
+        signer = None
+        if self.signatures is not None and is_xml(request):
+            signer = signer_of(self.signatures, request)
+        self._require(request, signer)
+
+    def _authorize_form(self, request: web.Request, signer: Signer | None) -> None:
+        try:
+            self._require(request, signer)
+        except CloudError as error:
+            raise xml_refusal(error) from None
+
+    def _require(self, request: web.Request, signer: Signer | None) -> None:
         asked = permissions_of(request.method, request.raw_path)
-        account = callers.of(request, STORAGE, asked[0] if asked else request.method)
+        if signer is not None:
+            account = self.callers.signer(signer, secure=request.secure)
+        else:
+            account = self.callers.of(request, STORAGE, asked[0] if asked else request.method)
         if account is None:
             return
         held = iam.granted_permissions(account, asked)
         if not asked or len(held) < len(asked):
             bucket = bucket_of(request.method, request.raw_path)
-            account = iam.with_roles(account, bucket_roles(bucket, iam.members_of(account)))
+            account = iam.with_roles(account, self.bucket_roles(bucket, iam.members_of(account)))
             held = iam.granted_permissions(account, asked)
         for permission in asked:
             if permission not in held:
                 raise permission_denied(account.email, permission)
         request[ACCOUNT] = account
 
-    return _checked(callers, check, refusal)
+
+def storage_authorization(
+    callers: Authenticator,
+    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
+    signatures: SignatureVerifier | None = None,
+) -> Middleware:
+    """A middleware that authorizes requests of Cloud Storage.
+
+    `bucket_roles` returns the roles that a bucket's policy gives some members: it is asked for who
+    lacks a permission in the project.
+    """
+    authorization = StorageAuthorization(callers, bucket_roles, signatures)
+    return _checked(callers, authorization.check, refusal)
 
 
 def other_api_authorization(callers: Authenticator, project: str) -> Authorize:
@@ -203,7 +257,7 @@ def _checked(
             return await handler(request)
         try:
             check(request)
-        except CloudError as error:
+        except (CloudError, StorageError) as error:
             response = refuse(request, error)
             if response.status == 401:  # noqa: PLR2004
                 response.headers["WWW-Authenticate"] = REALM

@@ -11,6 +11,7 @@ from localsim.rules.objects.files.body_directory import BodyDirectory, IncomingB
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import (
     NewObject,
+    ObjectKey,
     StorageError,
     StoredObject,
     check_object_name,
@@ -48,6 +49,12 @@ class UploadSessions:
             statement = "INSERT INTO storage_uploads VALUES (?, ?, 0, 0, ?, NULL)"
             self._database.execute(statement, *row)
         return upload_id
+
+    def require(self, key: ObjectKey, upload_id: str) -> None:
+        """Raise 404 unless the session is one of the object, live generation or not."""
+        new = decode(NewObject, self._row(upload_id)[1])
+        if (new.bucket, new.name) != (key.bucket, key.name):
+            raise StorageError(404, "notFound", f"No such upload session: {upload_id}")
 
     def result(self, upload_id: str) -> StoredObject | None:
         """What the session has published, None while it is unfinished.

@@ -14,6 +14,8 @@ from localsim.services.storage.body_process import BodyProcess, is_taken
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
+from localsim.services.storage.signing.bucket_hosts import split_bucket_host
+from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 from localsim.services.storage.wire.fields import reply_fields
 from localsim.services.storage.wire.inner_requests import complete_path, unfold_query
 from localsim.services.storage.wire.json_errors import error_response, missing_parameter, refusal
@@ -35,18 +37,26 @@ def application(
     faults: FaultSource | None = None,
     body_process: BodyProcess | None = None,
     watch: RequestWatch | None = None,
+    signatures: SignatureVerifier | None = None,
 ) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store.
 
     Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
     Without `faults` only that goes wrong which clients ask for through `/retry_test`. With a
     `body_process` large bodies leave the event loop to other requests. `watch` sees every request.
+    Without `signatures` those are known that are made with the HMAC keys of `objects`.
     """
     faults = faults or FaultSource()
     database = objects.database
     commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
     service = StorageService(
-        objects, commits, UploadLocks(), faults, body_process=body_process, watch=watch
+        objects,
+        commits,
+        UploadLocks(),
+        faults,
+        body_process=body_process,
+        signatures=signatures or SignatureVerifier(objects.hmac_keys),
+        watch=watch,
     )
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
@@ -72,7 +82,7 @@ def application(
             refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
             return _ending(request, worded(refused))
 
-    first = (complete_path, unfold_query, *middlewares)
+    first = (split_bucket_host, complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))

@@ -17,6 +17,7 @@ from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
+from localsim.services.storage.xml.form_uploads import is_form
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
@@ -83,15 +84,49 @@ def permission_denied(email: str, permission: str) -> CloudError:
     )
 
 
-def refusal(request: web.Request, error: CloudError) -> web.Response:
+def is_xml(request: web.Request) -> bool:
+    """Whether a request is one of the XML API."""
+    return storage_xml.is_xml_path(request.raw_path.partition("?")[0])
+
+
+def is_form_upload(request: web.Request) -> bool:
+    """Whether a request is a form, whose sender is named in its body."""
+    return is_xml(request) and is_form(request) and "Authorization" not in request.headers
+
+
+def is_of_session(request: web.Request) -> bool:
+    """Whether a request has the URL of an upload session, which is a credential by itself.
+
+    cloud.google.com/storage/docs/resumable-uploads#session-uris
+    """
+    if request.method not in ("PUT", "DELETE") or not request.query.get("upload_id"):
+        return False
+    path = request.raw_path.partition("?")[0]
+    route: StorageRoute | XmlRoute | None
+    if storage_xml.is_xml_path(path):
+        route = storage_xml.find_xml_route(request.method, path, {"upload_id": ""})
+    else:
+        route, _ = find_route(request.method, path) or (None, {})
+    return route is not None and route.name == "storage.objects.insert"
+
+
+def xml_refusal(error: CloudError) -> StorageError:
+    """A refusal in the words of the XML API."""
+    status = HTTP_STATUS[error.code]
+    return StorageError(status, REASONS[status], error.message)
+
+
+def refusal(request: web.Request, error: CloudError | StorageError) -> web.Response:
     """The reply with a refusal, in the envelope of the API that was called.
 
     The JSON API does not say what is wrong with a token: storage/docs/json_api/v1/status-codes,
     authError. By these two words gcsfs knows a token that has expired, and tries again.
     """
+    if isinstance(error, StorageError):  # of a signature, which only the XML API has
+        return xml_error_response(error)
+    if is_xml(request):
+        return xml_error_response(xml_refusal(error))
     status = HTTP_STATUS[error.code]
-    if storage_xml.is_xml_path(request.raw_path.partition("?")[0]):
-        return xml_error_response(StorageError(status, REASONS[status], error.message))
     has_token = "Authorization" in request.headers
     message = "Invalid Credentials" if status == _UNAUTHORIZED and has_token else error.message
     return error_response(StorageError(status, REASONS[status], message))

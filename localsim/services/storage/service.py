@@ -19,6 +19,7 @@ from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.request_watch import RequestWatch
+from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.request_faults import FaultSource
 
@@ -126,6 +127,8 @@ class StorageService:
     md5s: Md5Cache = field(default_factory=Md5Cache)
     body_process: BodyProcess | None = None
     """Receives large bodies; without it the event loop does."""
+    signatures: SignatureVerifier = field(kw_only=True)
+    """Verifies who has signed a request."""
     watch: RequestWatch | None = None
     """Sees every request; without it nobody does."""
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,7 +152,10 @@ class Box:
 
 @contextmanager
 def running(
-    directory: Path, clock: Clock | None = None, receiver: BodyProcess | None = None
+    directory: Path,
+    clock: Clock | None = None,
+    receiver: BodyProcess | None = None,
+    public_keys: Mapping[str, Sequence] | None = None,
 ) -> Iterator[Service]:
     ports: list[int] = []
     started = threading.Event()
@@ -166,7 +169,7 @@ def running(
             ports.append(port)
             started.set()
 
-        await serve(directory, ready, stopped, clock, receiver)
+        await serve(directory, ready, stopped, clock, receiver, public_keys)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()

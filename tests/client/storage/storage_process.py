@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.request_guard import guard
 from localsim.services.storage.application import application
 from localsim.services.storage.body_process import BodyProcess
+from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 
 
 async def serve(
@@ -21,10 +22,17 @@ async def serve(
     stopped: asyncio.Event,
     clock: Clock | None = None,
     receiver: BodyProcess | None = None,
+    public_keys: Mapping[str, Sequence] | None = None,
 ) -> None:
-    """Serve the objects of a directory until it is stopped; `ready` is told the port."""
+    """Serve the objects of a directory until it is stopped; `ready` is told the port.
+
+    `public_keys` are those of service accounts, by their addresses.
+    """
     objects = ObjectStore(directory / "storage", clock or Clock())
-    app = application(objects, body_process=receiver)
+    signatures = SignatureVerifier(
+        objects.hmac_keys, lambda email: (public_keys or {}).get(email, ())
+    )
+    app = application(objects, body_process=receiver, signatures=signatures)
     hosts: set[str] = set()
     app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)

@@ -22,6 +22,7 @@ from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
+    CONTENT_SHA256,
     DEFAULT_TYPE,
     StorageCall,
     expected_hashes,
@@ -155,6 +156,7 @@ async def receive_large(service: StorageService, call: StorageCall, incoming: In
     before = incoming.size_bytes
     receiver = service.body_process
     is_watched = call.effects is not None or call.trace.needs_bytes
+    is_watched = is_watched or CONTENT_SHA256 in call.request
     if receiver is None or is_watched or not left_bytes(call.request):
         return 0
     with take_over(call.request) as (received, client):

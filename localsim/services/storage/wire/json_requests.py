@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import hashlib
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
@@ -31,6 +32,8 @@ from localsim.services.storage.wire.request_trace import NO_TRACE, RequestTrace
 Query = Mapping[str, str]
 ACCOUNT = "storage.account"
 """Where a request carries the account that sent it, if it had to have one."""
+CONTENT_SHA256 = web.RequestKey("CONTENT_SHA256", str)
+"""Where a request carries the hexadecimal SHA-256 that its signature says its body has."""
 MAX_JSON_BYTES = 2 * 1024 * 1024
 DEFAULT_TYPE = "application/octet-stream"
 """The content type of an object for which the client names none."""
@@ -85,6 +88,8 @@ class StorageCall:
     def chunks(self) -> AsyncIterator[bytes]:
         """The body, piece by piece as it arrives."""
         chunks = self.trace.received(aiter(self.request.content.iter_any()))
+        if CONTENT_SHA256 in self.request:
+            chunks = _hashed(chunks, self.request[CONTENT_SHA256])
         return chunks if self.effects is None else self.effects.received(chunks)
 
     @property
@@ -115,6 +120,17 @@ class StorageCall:
                 self.query, f"{prefix}MetagenerationNotMatch"
             ),
         )
+
+
+async def _hashed(chunks: AsyncIterable[bytes], wanted: str) -> AsyncIterator[bytes]:
+    """The same bytes; raises StorageError behind the last one when their SHA-256 is another."""
+    digest = hashlib.sha256()
+    async for data in chunks:
+        digest.update(data)
+        yield data
+    if digest.hexdigest() != wanted:
+        message = "The SHA-256 you signed did not match what we received."
+        raise StorageError(400, "BadDigest", message)
 
 
 def decode_segment(text: str) -> str:

@@ -14,8 +14,11 @@ from aiohttp import web
 
 from localsim.rules.objects.storage_model import StorageError, not_implemented
 from localsim.services.storage.service import Handler, StorageService, answer_call
+from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import decode_segment
+from localsim.services.storage.xml import form_uploads as forms
 from localsim.services.storage.xml import multipart_methods as uploads
+from localsim.services.storage.xml import session_uploads as sessions
 from localsim.services.storage.xml import xml_buckets as buckets
 from localsim.services.storage.xml import xml_objects as objects
 from localsim.services.storage.xml.xml_requests import XmlCall, check_headers, parse_xml_query
@@ -45,6 +48,10 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
     (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", objects.put_object),
     (_OBJECT, "DELETE", ""): XmlRoute("storage.objects.delete", objects.delete_object),
+    (_BUCKET, "POST", ""): XmlRoute("storage.objects.insert", forms.upload_form),
+    (_OBJECT, "POST", ""): XmlRoute("storage.objects.insert", sessions.start_session),
+    (_OBJECT, "PUT", "upload_id"): XmlRoute("storage.objects.insert", sessions.continue_session),
+    (_OBJECT, "DELETE", "upload_id"): XmlRoute("storage.objects.insert", sessions.cancel_session),
     (_OBJECT, "POST", "uploads"): XmlRoute("storage.multipartUploads.create", uploads.start_upload),
     (_OBJECT, "PUT", "uploadId"): XmlRoute("storage.multipartUploads.put", uploads.put_part),
     (_OBJECT, "GET", "uploadId"): XmlRoute(
@@ -60,6 +67,9 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
 """By what the path names, the verb, and the subresource in the query."""
 
 
+_SUBRESOURCES = ("uploads", "uploadId", "upload_id")
+
+
 def is_xml_path(raw_path: str) -> bool:
     """Whether a path, without its query, is one of the XML API's."""
     return _OF_OTHERS.fullmatch(raw_path) is None
@@ -70,7 +80,7 @@ def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRou
     if _TARGET.fullmatch(raw_path) is None:
         return None
     kind = (_SERVICE, _BUCKET, _OBJECT)[len(_segments(raw_path))]
-    subresource = next((name for name in ("uploads", "uploadId") if name in names), "")
+    subresource = next((name for name in _SUBRESOURCES if name in names), "")
     if "partNumber" in names and not subresource:
         return None
     return _ROUTES.get((kind, verb, subresource))
@@ -78,12 +88,15 @@ def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRou
 
 async def answer(service: StorageService, request: web.Request) -> web.StreamResponse:
     """What the method answers; raises StorageError."""
+    signer_of(service.signatures, request)  # refuses what is not signed right
     path, _, text = request.raw_path.partition("?")
     query = parse_xml_query(text)
     route = find_xml_route(request.method, path, query)
-    if route is None:
+    is_resumable = sessions.RESUMABLE in request.headers
+    if route is None or is_resumable != (route.handler is sessions.start_session):
         raise not_implemented(f"{request.method} {path}")
-    check_headers(request.headers)
+    if route.handler is not sessions.continue_session:  # what is to be written was said before
+        check_headers(request.headers)
     names = {name: decode_segment(segment) for name, segment in _segments(path).items()}
     call = XmlCall(request, route.name, names, query)
     try:

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from localsim.rules.objects.retention import HoldError
 from localsim.rules.objects.storage_model import StorageError
-from localsim.services.storage.xml.documents import xml_response
+from localsim.services.storage.signing.signature_errors import SignatureError
+from localsim.services.storage.xml.documents import Tree, xml_response
 
 _BY_STATUS: Mapping[int, tuple[str, str]] = {
     400: ("InvalidArgument", "Invalid argument."),
@@ -51,7 +52,9 @@ def error_response(error: StorageError) -> web.Response:
         code, message = _RETAINED
     if error.reason[:1].isupper():  # as only those of this API are
         code, message = error.reason, error.message
-    tree = (("Code", code), ("Message", message), ("Details", error.details))
+    tree: Tree = (("Code", code), ("Message", message), ("Details", error.details))
+    if isinstance(error, SignatureError):
+        tree = (*tree[:2], ("Details", error.xml_details), *error.elements)
     response = xml_response("Error", tree, status=error.code)
     response.headers.update(error.headers)
     return response

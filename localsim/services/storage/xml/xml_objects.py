@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import partial
 from urllib.parse import quote
 
 from aiohttp import web
@@ -35,6 +36,11 @@ from localsim.services.storage.xml.xml_requests import (
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _REPLACE = "REPLACE"
+_REPLACED = {
+    "response-content-disposition": "Content-Disposition",
+    "response-content-type": "Content-Type",
+}
+"""Parameter -> the header of a download that has its value."""
 
 
 async def put_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -59,7 +65,17 @@ async def get_object(service: StorageService, call: StorageCall) -> web.StreamRe
     """Send the object's bytes, or the range of them that was asked for; to HEAD only headers."""
     with service.objects.open(call.key, call.preconditions) as body:
         check_validators(call, body.stored, reading=True)
-        return await send_media(call, body, object_headers)
+        return await send_media(call, body, partial(_downloaded_headers, call))
+
+
+def _downloaded_headers(call: StorageCall, stored: StoredObject) -> dict[str, str]:
+    """The headers of a download, some of which the query may replace."""
+    replaced = {
+        header: _of_one_line(call.query[name])
+        for name, header in _REPLACED.items()
+        if call.query.get(name)
+    }
+    return {**object_headers(stored), **replaced}
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -41,7 +41,6 @@ _REFUSED_HEADERS = (
     "x-goog-encryption-kms-key-name",
     "x-goog-interop-list-objects-format",
     "x-goog-object-lock-mode",
-    "x-goog-resumable",
 )
 """They ask for what this service does not do, or for another request than they came with."""
 _REFUSED_PARAMETERS = frozenset(
@@ -49,13 +48,12 @@ _REFUSED_PARAMETERS = frozenset(
         *("acl", "billing", "compose", "cors", "defaultObjectAcl", "delete", "encryption"),
         *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
         *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
-        *("storageClass", "tagging", "torrent", "upload_id", "versioning", "versions", "website"),
-        *("response-cache-control", "response-content-disposition", "response-content-encoding"),
-        *("response-content-language", "response-content-type", "response-expires"),
-        *("GoogleAccessId", "Signature", "X-Amz-Signature", "X-Goog-Signature"),
+        *("storageClass", "tagging", "torrent", "versioning", "versions", "website"),
+        *("response-cache-control", "response-content-encoding"),
+        *("response-content-language", "response-expires"),
     }
 )
-"""Subresources and signed URLs: another resource than the object or bucket of the path."""
+"""Changes of the reply, and subresources: something else than the object or bucket of the path."""
 _WIDENING_ACLS = ("authenticated-read", "public-read", "public-read-write")
 _STREAMED = "STREAMING-"
 
