@@ -37,6 +37,20 @@ _RETAINED = (
     "RetentionPolicyNotMet",
     "Object overwrite or deletion is not allowed due to retention policy.",
 )
+_BY_REASON: Mapping[str, tuple[str, str]] = {
+    "resourceIsEncryptedWithCustomerEncryptionKey": (
+        "ResourceIsEncryptedWithCustomerEncryptionKey",
+        "The resource is encrypted with a customer encryption key.",
+    ),
+    "resourceNotEncryptedWithCustomerEncryptionKey": (
+        "ResourceNotEncryptedWithCustomerEncryptionKey",
+        "The resource is not encrypted with a customer encryption key.",
+    ),
+    "customerEncryptionKeyIsIncorrect": (
+        "CustomerEncryptionKeyIsIncorrect",
+        "The provided encryption key is incorrect.",
+    ),
+}
 _OTHERWISE = ("InternalError", "We encountered an internal error. Please try again.")
 
 
@@ -44,7 +58,7 @@ def error_response(error: StorageError) -> web.Response:
     """The whole reply; a 304 has no body, and what details there are stand beside the message."""
     if error.code == 304:  # noqa: PLR2004
         return web.Response(status=304, headers=error.headers)
-    code, message = _BY_STATUS.get(error.code, _OTHERWISE)
+    code, message = _BY_REASON.get(error.reason) or _BY_STATUS.get(error.code, _OTHERWISE)
     if isinstance(error, HoldError):
         code, message = _UNDER_HOLD
     if error.reason == "retentionPolicyNotMet":
