@@ -16,6 +16,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     401: ("AuthenticationRequired", "Authentication required."),
     403: ("AccessDenied", "Access denied."),
     404: ("NoSuchKey", "The specified key does not exist."),
+    409: ("Conflict", "The request contradicts itself, or what is there."),
     412: (
         "PreconditionFailed",
         "At least one of the pre-conditions you specified did not hold.",
