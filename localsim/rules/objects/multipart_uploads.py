@@ -15,9 +15,11 @@ from localsim.clock import Clock
 from localsim.rules.objects.files.body_directory import BodyDirectory, crc32c_of
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.properties import WRAPPED_KEYS
 from localsim.rules.objects.storage_model import (
     NewObject,
     ObjectKey,
+    Properties,
     StorageError,
     StoredObject,
     check_object_name,
@@ -28,7 +30,8 @@ MIN_PART_BYTES = 5 * 1024 * 1024
 """The smallest part of an upload; the last part may be smaller."""
 MAX_PAGE = 1000
 
-_UPLOADS = "SELECT id, bucket, name, created_s FROM storage_multiparts"
+_UPLOADS = "SELECT id, bucket, name, created_s, new_object FROM storage_multiparts"
+_PARTS = "number, size_bytes, crc32c, md5"
 
 PlaceObject = Callable[[NewObject, ObjectBody], StoredObject]
 
@@ -65,6 +68,14 @@ class MultipartUpload:
     bucket: str
     name: str
     created_s: float
+    new_object: str
+    """The metadata of the object that it will be, as JSON."""
+
+    @property
+    def properties(self) -> Properties:
+        """The same, read."""
+        properties: Properties = json.loads(self.new_object)
+        return properties
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,10 +123,18 @@ class MultipartUploads:
             )
         return MultipartUpload(*row)
 
-    def put(self, key: ObjectKey, upload_id: str, number: int, body: ObjectBody) -> UploadPart:
+    def put(
+        self,
+        key: ObjectKey,
+        upload_id: str,
+        number: int,
+        body: ObjectBody,
+        wrapped_key: str | None = None,
+    ) -> UploadPart:
         """Add a sealed body as a part, in place of one of the same number.
 
-        It must have an MD5 and be in files, as small as it may be.
+        It must have an MD5 and be in files, as small as it may be. The key of an encrypted one
+        comes as the object will have it.
         """
         with self._database.change():
             self._bodies.keep(body)
@@ -124,9 +143,10 @@ class MultipartUploads:
                 number, body.size_bytes, body.crc32c, str(body.md5), updated_s=self._clock.now()
             )
             self._forget(upload_id, number, number)
-            bytes_of_part = part.size_bytes, part.crc32c, part.md5, json.dumps(body.files)
-            statement = "INSERT INTO storage_parts VALUES (?, ?, ?, ?, ?, NULL, ?, ?)"
-            self._database.execute(statement, upload_id, number, *bytes_of_part, part.updated_s)
+            checked = part.size_bytes, part.crc32c, part.md5
+            row = upload_id, number, *checked, wrapped_key, json.dumps(body.files), part.updated_s
+            statement = "INSERT INTO storage_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            self._database.execute(statement, *row)
         return part
 
     def list_uploads(self, bucket: str, query: UploadsQuery) -> list[MultipartUpload]:
@@ -145,7 +165,7 @@ class MultipartUploads:
         """The first parts whose numbers are greater than `after`, in order."""
         self.require(key, upload_id)
         query = (
-            "SELECT number, size_bytes, crc32c, md5, updated_s FROM storage_parts"
+            f"SELECT {_PARTS}, updated_s FROM storage_parts"
             " WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?"
         )
         rows = self._database.execute(query, upload_id, after, limit)
@@ -161,8 +181,9 @@ class MultipartUploads:
         with self._database.change():
             self.require(key, upload_id)
             _check_order(claims)
-            bodies = self._claimed(upload_id, claims)
-            stored = self._place(self._new_object(key, upload_id), _joined(bodies))
+            claimed = self._claimed(upload_id, claims)
+            new = self._new_object(key, upload_id, [wrapped_key for _, wrapped_key in claimed])
+            stored = self._place(new, _joined([body for body, _ in claimed]))
             # Their files are the object's now; those of the other parts go with the upload.
             numbers = json.dumps([claim.number for claim in claims])
             chosen = "upload_id = ? AND number IN (SELECT value FROM json_each(?))"
@@ -182,23 +203,33 @@ class MultipartUploads:
         for (upload_id,) in rows.fetchall():
             self._drop(upload_id)
 
-    def _claimed(self, upload_id: str, claims: Sequence[ClaimedPart]) -> Sequence[ObjectBody]:
-        columns = "number, size_bytes, crc32c, md5, body_files"
-        query = f"SELECT {columns} FROM storage_parts WHERE upload_id = ?"
-        received = {
-            number: ObjectBody(size_bytes, crc32c, md5, files=tuple(json.loads(files)))
-            for number, size_bytes, crc32c, md5, files in self._database.execute(query, upload_id)
-        }
+    def _claimed(
+        self, upload_id: str, claims: Sequence[ClaimedPart]
+    ) -> Sequence[tuple[ObjectBody, str | None]]:
+        """The body of each claimed part, and its wrapped key."""
+        query = f"SELECT {_PARTS}, body_files, data FROM storage_parts WHERE upload_id = ?"
+        received: dict[int, ObjectBody] = {}
+        wrapped_keys: dict[int, str | None] = {}
+        rows = self._database.execute(query, upload_id)
+        for number, size_bytes, crc32c, md5, files, wrapped_key in rows:
+            received[number] = ObjectBody(size_bytes, crc32c, md5, files=tuple(json.loads(files)))
+            wrapped_keys[number] = wrapped_key
         bodies = [_checked(received.get(claim.number), claim) for claim in claims]
         if any(body.size_bytes < MIN_PART_BYTES for body in bodies[:-1]):
             message = "Your proposed upload is smaller than the minimum allowed object size."
             raise StorageError(400, "EntityTooSmall", message)
-        return bodies
+        numbers = [claim.number for claim in claims]
+        return [(body, wrapped_keys[each]) for body, each in zip(bodies, numbers, strict=True)]
 
-    def _new_object(self, key: ObjectKey, upload_id: str) -> NewObject:
+    def _new_object(
+        self, key: ObjectKey, upload_id: str, wrapped_keys: Sequence[str | None]
+    ) -> NewObject:
         query = "SELECT new_object FROM storage_multiparts WHERE id = ?"
-        ((properties,),) = self._database.execute(query, upload_id).fetchall()
-        return NewObject(key.bucket, key.name, json.loads(properties))
+        ((text,),) = self._database.execute(query, upload_id).fetchall()
+        properties = json.loads(text)
+        if any(wrapped_keys):
+            properties[WRAPPED_KEYS] = list(wrapped_keys)
+        return NewObject(key.bucket, key.name, properties)
 
     def _drop(self, upload_id: str) -> None:
         self._forget(upload_id, 1, MAX_PARTS)

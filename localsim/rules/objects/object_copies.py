@@ -4,10 +4,19 @@ Rules: cloud.google.com/storage/docs/json_api/v1/objects, of the methods compose
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.encryption.customer_keys import CustomerKey
+from localsim.rules.objects.encryption.encryption_settings import check_enforced
+from localsim.rules.objects.encryption.protections import (
+    NO_KEYS,
+    ObjectProtections,
+    Protection,
+    RequestKeys,
+)
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
@@ -44,6 +53,30 @@ class ComposeSource:
     if_generation_match: int | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnconvertedSource:
+    """An object whose bytes are to be encrypted, or decrypted, before a copy has them."""
+
+    key: ObjectKey
+    customer: CustomerKey | None
+    """The key that opens it."""
+    encrypts: bool
+    """Whether the copy is encrypted."""
+
+
+class UnconvertedError(Exception):
+    """Nothing is copied yet: the bytes of these sources are to be converted first."""
+
+    def __init__(self, sources: Sequence[UnconvertedSource]) -> None:
+        super().__init__("sources are to be converted")
+        self.sources = sources
+
+
+Converted = Mapping[ObjectKey, ObjectBody]
+"""By generation, sealed bodies with the same bytes in another form."""
+NOTHING: Converted = {}
+
+
 class ObjectChanges:
     """Finds, places and deletes objects, and makes objects of others by the rules for new ones."""
 
@@ -53,8 +86,10 @@ class ObjectChanges:
         bodies: BodyDirectory,
         rows: ObjectRows,
         buckets: Buckets,
+        protections: ObjectProtections,
         clock: Clock,
     ) -> None:
+        self.protections = protections
         self.database = database
         self.bodies = bodies
         self.rows = rows
@@ -88,6 +123,7 @@ class ObjectChanges:
         if replaced is not None:
             self.rows.retire(replaced, keep=has_versions(bucket))
         completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
+        check_enforced(bucket, completed.properties)
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)
 
@@ -103,14 +139,26 @@ class ObjectChanges:
                 self.rows.drop(stored)
 
     def compose(
-        self, new: NewObject, sources: Sequence[ComposeSource], *, delete_sources: bool = False
+        self,
+        new: NewObject,
+        sources: Sequence[ComposeSource],
+        *,
+        delete_sources: bool = False,
+        keys: RequestKeys = NO_KEYS,
+        converted: Converted = NOTHING,
     ) -> StoredObject:
-        """Join 1 to 32 objects of the bucket into one, which may be one of them."""
+        """Join 1 to 32 objects of the bucket into one, which may be one of them.
+
+        A customer's key is the one of every source, and of the result. Raises UnconvertedError.
+        """
         _check_number(len(sources))
         with self.database.change():
             found = [self._source(new.bucket, source) for source in sources]
             _check_size(sum(stored.size_bytes for stored in found))
-            whole = self.bodies.joined([self.rows.body(stored) for stored in found])
+            protection = self.protections.choose(self.buckets.get(new.bucket), keys)
+            bodies = self._bodies_of(found, keys.customer, protection, converted)
+            whole = self.bodies.joined(bodies)
+            new = _protected(new, protection, whole)
             components = sum(stored.component_count or 1 for stored in found)
             result = self.place(new, dataclasses.replace(whole, md5=None), components)
             if delete_sources:
@@ -124,8 +172,13 @@ class ObjectChanges:
         new: NewObject,
         *,
         keeps_metadata: bool = False,
+        keys: RequestKeys = NO_KEYS,
+        converted: Converted = NOTHING,
     ) -> StoredObject:
-        """Copy an object; with `keeps_metadata` that of the source counts, not that of `new`."""
+        """Copy an object; with `keeps_metadata` that of the source counts, not that of `new`.
+
+        Raises UnconvertedError.
+        """
         with self.database.change():
             original = self.find(source, source_preconditions)
             if keeps_metadata:
@@ -133,8 +186,10 @@ class ObjectChanges:
             components = original.component_count
             if components is not None and self.needs_rewrite(original, new):
                 components = 1
-            body = self.bodies.joined([self.rows.body(original)])
-            return self.place(new, body, components)
+            protection = self.protections.choose(self.buckets.get(new.bucket), keys)
+            bodies = self._bodies_of([original], keys.source, protection, converted)
+            body = self.bodies.joined(bodies)
+            return self.place(_protected(new, protection, body), body, components)
 
     def needs_rewrite(self, source: StoredObject, new: NewObject) -> bool:
         """Whether the copy has another location or class, so that Google rewrites the bytes."""
@@ -166,6 +221,34 @@ class ObjectChanges:
             self.delete(gone)
         return moved
 
+    def _bodies_of(
+        self,
+        sources: Sequence[StoredObject],
+        customer: CustomerKey | None,
+        protection: Protection | None,
+        converted: Converted,
+    ) -> list[ObjectBody]:
+        """Within a change: the bodies of sources, encrypted if the result is; UnconvertedError."""
+        bodies: dict[ObjectKey, ObjectBody] = {}
+        missing: list[UnconvertedSource] = []
+        used: list[ObjectBody] = []
+        for stored in sources:
+            key = ObjectKey(stored.bucket, stored.name, stored.generation)
+            data_keys = self.protections.data_keys(stored.properties, customer)
+            if bool(data_keys) == (protection is not None):
+                bodies[key] = dataclasses.replace(self.rows.body(stored), data_keys=data_keys)
+            elif key in converted:
+                bodies[key] = converted[key]
+                used.append(bodies[key])
+            else:
+                missing.append(UnconvertedSource(key, customer, encrypts=protection is not None))
+        if missing:
+            raise UnconvertedError(missing)
+        for body in used:
+            self.bodies.keep(body)
+            self.database.after_commit(partial(self.bodies.remove, body.files))
+        return [bodies[ObjectKey(each.bucket, each.name, each.generation)] for each in sources]
+
     def _source(self, bucket: str, source: ComposeSource) -> StoredObject:
         key = ObjectKey(bucket, source.name, source.generation)
         try:
@@ -181,6 +264,14 @@ class ObjectChanges:
         gone = {(source.name, source.generation) for source in sources if source.name != new.name}
         for name, generation in sorted(gone, key=str):
             self.delete(ObjectKey(new.bucket, name, generation))
+
+
+def _protected(new: NewObject, protection: Protection | None, body: ObjectBody) -> NewObject:
+    """The new object with the properties that say how its body is encrypted."""
+    if protection is None:
+        return new
+    properties = {**new.properties, **protection.properties(body.data_keys)}
+    return dataclasses.replace(new, properties=properties)
 
 
 def _check_number(sources: int) -> None:

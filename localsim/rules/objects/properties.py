@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
+from localsim.rules.objects.storage_model import (
+    Properties,
+    StorageError,
+    invalid,
+    not_implemented,
+)
 
 STORAGE_CLASSES = (
     "STANDARD",
@@ -20,6 +25,13 @@ MAX_METADATA_BYTES = 8 * 1024
 HOLD_FIELDS = ("temporaryHold", "eventBasedHold")
 RETENTION_START = "retentionStart"
 """Not a field of the API: when, in seconds, an event-based hold was last released."""
+CUSTOMER_ENCRYPTION = "customerEncryption"
+KMS_KEY_NAME = "kmsKeyName"
+WRAPPED_KEYS = "wrappedKeys"
+"""Not a field of the API: the keys of the object's files, each encrypted with the key named by one
+of the two fields above."""
+ENCRYPTION_FIELDS = (CUSTOMER_ENCRYPTION, KMS_KEY_NAME, WRAPPED_KEYS)
+"""How the bytes of a generation are encrypted; nothing of it changes with the metadata."""
 
 _TEXT_FIELDS = (
     "cacheControl",
@@ -28,10 +40,11 @@ _TEXT_FIELDS = (
     "contentLanguage",
     "contentType",
     "customTime",
+    KMS_KEY_NAME,
     "storageClass",
 )
-_UNSUPPORTED_FIELDS = ("acl", "contexts", "customerEncryption", "kmsKeyName", "retention")
-_FIXED_AFTER_WRITE = ("storageClass",)
+_UNSUPPORTED_FIELDS = ("acl", "contexts", "retention")
+_FIXED_AFTER_WRITE = ("storageClass", *ENCRYPTION_FIELDS)
 
 
 def writable_properties(resource: Properties) -> dict[str, Any]:
@@ -65,6 +78,9 @@ def changed_properties(
 
     A `customTime` once set stays, and moves forward only: cloud.google.com/storage/docs/metadata.
     """
+    if change.get(KMS_KEY_NAME) not in (None, properties.get(KMS_KEY_NAME)):
+        message = "Cloud KMS key name cannot be changed."
+        raise StorageError(400, "cloudKmsCannotChangeKeyName", message)
     fixed = {name: properties.get(name) for name in _FIXED_AFTER_WRITE}
     result = merged_properties(properties if keeping else {}, {**change, **fixed})
     before, after = (_moment(state.get("customTime")) for state in (properties, result))

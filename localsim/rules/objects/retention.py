@@ -8,7 +8,12 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.rules.objects.properties import DEFAULT_CLASS, HOLD_FIELDS, RETENTION_START
+from localsim.rules.objects.properties import (
+    DEFAULT_CLASS,
+    ENCRYPTION_FIELDS,
+    HOLD_FIELDS,
+    RETENTION_START,
+)
 from localsim.rules.objects.storage_model import (
     Bucket,
     Properties,
@@ -85,6 +90,6 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
 
 
 def inherited_properties(source: StoredObject) -> dict[str, Any]:
-    """The metadata that a copy takes from its source, which excludes holds and class."""
-    left = (*_OF_A_GENERATION, *HOLD_FIELDS, "storageClass")
+    """The metadata that a copy takes from its source, which excludes holds, class and keys."""
+    left = (*_OF_A_GENERATION, *HOLD_FIELDS, *ENCRYPTION_FIELDS, "storageClass")
     return {name: value for name, value in source.properties.items() if name not in left}

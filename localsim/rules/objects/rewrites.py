@@ -10,7 +10,9 @@ import secrets
 
 from localsim.clock import Clock
 from localsim.rules.model.records import decode, encode
-from localsim.rules.objects.object_copies import ObjectChanges
+from localsim.rules.objects.encryption.customer_keys import check_customer_key
+from localsim.rules.objects.encryption.protections import NO_KEYS, RequestKeys
+from localsim.rules.objects.object_copies import NOTHING, Converted, ObjectChanges
 from localsim.rules.objects.retention import inherited_properties
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -38,6 +40,7 @@ class RewriteRequest:
     keeps_metadata: bool = False
     call_bytes: int | None = None
     """maxBytesRewrittenPerCall."""
+    keys: RequestKeys = NO_KEYS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class _RewriteState:
     written_bytes: int
     result: int | None = None
     """The generation that the last call made."""
+    encryption: str = ""
+    """Which key was asked for; every call brings it again."""
 
 
 class ObjectRewrites:
@@ -69,25 +74,32 @@ class ObjectRewrites:
         self._store = store
         self._clock = clock
 
-    def rewrite(self, request: RewriteRequest, token: str | None = None) -> RewriteProgress:
-        """Begin a rewrite, or continue that of the token."""
+    def rewrite(
+        self, request: RewriteRequest, token: str | None = None, converted: Converted = NOTHING
+    ) -> RewriteProgress:
+        """Begin a rewrite, or continue that of the token; raises UnconvertedError."""
         size = request.call_bytes
         if size is not None and (size <= 0 or size % UNIT_BYTES):
             raise invalid("maxBytesRewrittenPerCall must be an integral multiple of 1 MiB.")
         with self._store.database.change():
-            return self._begin(request) if token is None else self._continue(request, token)
+            if token is None:
+                return self._begin(request, converted)
+            return self._continue(request, token, converted)
 
-    def _begin(self, request: RewriteRequest) -> RewriteProgress:
+    def _begin(self, request: RewriteRequest, converted: Converted) -> RewriteProgress:
         original = self._store.find(request.source, request.source_preconditions)
         new = request.new
         if request.keeps_metadata:
             new = dataclasses.replace(new, properties=inherited_properties(original))
         step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
         if original.size_bytes <= step_bytes or not self._store.needs_rewrite(original, new):
-            return self._finished(original, new)
+            return self._finished(original, new, request.keys, converted)
+        check_customer_key(original.properties, request.keys.source)
         new.preconditions.check(self._store.rows.live(new.bucket, new.name))
         source = ObjectKey(original.bucket, original.name, original.generation)
-        state = _RewriteState(source, new, request.call_bytes, step_bytes)
+        state = _RewriteState(
+            source, new, request.call_bytes, step_bytes, encryption=request.keys.target
+        )
         token = secrets.token_urlsafe(24)
         statement = "DELETE FROM storage_rewrites WHERE created_s < ?"
         self._store.database.execute(statement, self._oldest_s(lives=2))
@@ -95,13 +107,17 @@ class ObjectRewrites:
         self._store.database.execute("INSERT INTO storage_rewrites VALUES (?, ?, ?)", *row)
         return RewriteProgress(step_bytes, original.size_bytes, token)
 
-    def _continue(self, request: RewriteRequest, token: str) -> RewriteProgress:
+    def _continue(
+        self, request: RewriteRequest, token: str, converted: Converted
+    ) -> RewriteProgress:
         state = self._state(token)
         source, new = state.source, state.new
         asked = (request.source.bucket, request.source.name, request.new.bucket, request.new.name)
         if asked != (source.bucket, source.name, new.bucket, new.name):
             raise _not_a_token()
         if request.call_bytes not in (None, state.call_bytes):
+            raise _not_a_token()
+        if request.keys.target != state.encryption:
             raise _not_a_token()
         if state.result is not None:
             result = self._store.find(ObjectKey(new.bucket, new.name, state.result))
@@ -110,16 +126,18 @@ class ObjectRewrites:
         written_bytes = state.written_bytes + (state.call_bytes or DEFAULT_CALL_BYTES)
         rewrite = RewriteProgress(written_bytes, original.size_bytes, token)
         if written_bytes >= original.size_bytes:
-            rewrite = self._finished(original, new)
+            rewrite = self._finished(original, new, request.keys, converted)
         result_generation = None if rewrite.result is None else rewrite.result.generation
         state = dataclasses.replace(state, written_bytes=written_bytes, result=result_generation)
         statement = "UPDATE storage_rewrites SET state = ? WHERE id = ?"
         self._store.database.execute(statement, encode(state), token)
         return rewrite
 
-    def _finished(self, found: StoredObject, new: NewObject) -> RewriteProgress:
+    def _finished(
+        self, found: StoredObject, new: NewObject, keys: RequestKeys, converted: Converted
+    ) -> RewriteProgress:
         key = ObjectKey(found.bucket, found.name, found.generation)
-        result = self._store.copy(key, NO_PRECONDITIONS, new)
+        result = self._store.copy(key, NO_PRECONDITIONS, new, keys=keys, converted=converted)
         return RewriteProgress(found.size_bytes, found.size_bytes, result=result)
 
     def _state(self, token: str) -> _RewriteState:

@@ -7,7 +7,7 @@ disk. A change made alone blocks as well; several share a transaction by `databa
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +15,10 @@ from typing import BinaryIO
 from localsim.clock import Clock
 from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.encryption.customer_keys import CustomerKey
+from localsim.rules.objects.encryption.kms_keys import KmsKeys
+from localsim.rules.objects.encryption.protections import ObjectProtections
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
@@ -44,6 +48,7 @@ _OPENING_TRIES = 5
 
 
 _DATABASE = "objects.sqlite"
+_KMS_SECRET = "kms.key"
 
 
 def has_no_objects(directory: Path) -> bool:
@@ -65,11 +70,21 @@ class BodyPiece:
 class OpenObject:
     """A generation whose files are held until it is closed."""
 
-    def __init__(self, stored: StoredObject, data: bytes, bodies: BodyDirectory) -> None:
-        """`data` is the body of an object without files."""
+    def __init__(
+        self,
+        stored: StoredObject,
+        data: bytes,
+        bodies: BodyDirectory,
+        data_keys: Sequence[bytes] = (),
+    ) -> None:
+        """`data` is the body of an object without files; `data_keys` decrypt it, or each file."""
         self.stored = stored
-        self._data = data
+        self.is_encrypted = bool(data_keys)
+        """Whether its pieces are decrypted while they are read: then no file has a descriptor."""
+        is_inline = data_keys and not stored.body_files
+        self._data = apply_cipher(data_keys[0], data, 0) if is_inline else data
         self._bodies = bodies
+        self._data_keys = data_keys
 
     def pieces(self, start: int = 0, end: int | None = None) -> Iterator[BodyPiece]:
         """The bytes from `start` up to, not including, `end`; a file is open for its turn only."""
@@ -78,14 +93,16 @@ class OpenObject:
             yield BodyPiece(None, self._data, start, end - start)
             return
         offset = 0
-        for name in self.stored.body_files:
+        for index, name in enumerate(self.stored.body_files):
             if offset >= end:
                 return
             size_bytes = self._bodies.size_bytes(name)
             first, last = max(start - offset, 0), min(end - offset, size_bytes)
             if first < last:
                 with self._bodies.open(name) as file:
-                    yield BodyPiece(file, b"", first, last - first)
+                    keys = self._data_keys
+                    plain = decrypted(file, keys[index]) if keys else file
+                    yield BodyPiece(plain, b"", first, last - first)
             offset += size_bytes
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
@@ -115,7 +132,9 @@ class ObjectStore(ObjectChanges):
         self.uploads = UploadSessions(database, bodies, clock)
         self.hmac_keys = HmacKeys(database, clock)
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
-        super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
+        rows = ObjectRows(database, bodies, clock)
+        protections = ObjectProtections(KmsKeys(directory / _KMS_SECRET))
+        super().__init__(database, bodies, rows, buckets, protections, clock)
         self.rewrites = ObjectRewrites(self, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
@@ -149,19 +168,26 @@ class ObjectStore(ObjectChanges):
 
     @contextmanager
     def open(
-        self, key: ObjectKey, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        key: ObjectKey,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        customer: CustomerKey | None = None,
     ) -> Iterator[OpenObject]:
-        """Open the object for the block; its bytes stay even if it is replaced or deleted."""
+        """Open the object for the block; its bytes stay even if it is replaced or deleted.
+
+        Raises StorageError 400 unless the customer's key is the one that encrypts it, if any.
+        """
         for _ in range(_OPENING_TRIES):
             with self.database.snapshot():
                 stored = self.get(key, preconditions, reading=True)
+                data_keys = self.protections.data_keys(stored.properties, customer)
                 data = b"" if stored.body_files else self.rows.data(stored)
             try:
                 held = self.bodies.hold(stored.body_files)
             except FileNotFoundError:
                 continue
             with held:
-                yield OpenObject(stored, data, self.bodies)
+                yield OpenObject(stored, data, self.bodies, data_keys)
             return
         raise StorageError(503, "backendError", f"The bytes of {key.name!r} are gone.")
 

@@ -29,6 +29,7 @@ _GENERATION = """
 """
 """The fields of StoredObject; the properties and the names of the files are JSON."""
 
+# Where `data` of a part is not NULL, it is the wrapped key of its files, which are encrypted.
 # A small body is a row of its own, keyed by its generation: appended, never moved by a patch.
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS storage_generation (last INTEGER NOT NULL)",

@@ -9,6 +9,7 @@ from localsim.clock import Clock
 from localsim.rules.model.records import decode, encode
 from localsim.rules.objects.files.body_directory import BodyDirectory, IncomingBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.properties import WRAPPED_KEYS
 from localsim.rules.objects.storage_model import (
     NewObject,
     ObjectKey,
@@ -38,13 +39,17 @@ class UploadSessions:
         self._bodies = bodies
         self._clock = clock
 
-    def start(self, new: NewObject) -> str:
-        """Begin a session and return its id."""
+    def start(self, new: NewObject, data_key: bytes | None = None) -> str:
+        """Begin a session and return its id.
+
+        With a data key the bytes are encrypted. It is kept beside them until the session ends, as
+        only the first request of an upload need bring the key of a customer.
+        """
         check_object_name(new.name)
         upload_id = secrets.token_hex(16)
         with self._database.change():
             self.drop_expired()
-            self._bodies.create(upload_id)
+            self._bodies.create(upload_id, data_key)
             row = upload_id, encode(new), self._clock.now()
             statement = "INSERT INTO storage_uploads VALUES (?, ?, 0, 0, ?, NULL)"
             self._database.execute(statement, *row)
@@ -66,12 +71,15 @@ class UploadSessions:
 
     def open(self, upload_id: str) -> UploadSession:
         """Continue an unfinished session after the last byte on record."""
-        _, new, received_bytes, crc32c, *_ = self._row(upload_id)
+        _, record, received_bytes, crc32c, *_ = self._row(upload_id)
+        new = decode(NewObject, record)
         body = self._bodies.receive(upload_id)
         if not body.path.exists():  # it went with an object that the disk did not take
             raise StorageError(404, "notFound", f"No such upload session: {upload_id}")
+        if WRAPPED_KEYS in new.properties:
+            body.encrypt(self._bodies.data_key(upload_id))
         body.resume(received_bytes, crc32c)
-        return UploadSession(upload_id, decode(NewObject, new), body)
+        return UploadSession(upload_id, new, body)
 
     def checkpoint(self, upload: UploadSession) -> None:
         """Record how many bytes are on disk."""
@@ -84,6 +92,8 @@ class UploadSessions:
         """Within a change: keep the published object for a client that loses the reply."""
         statement = "UPDATE storage_uploads SET result = ? WHERE id = ?"
         self._database.execute(statement, encode(stored), upload_id)
+        if WRAPPED_KEYS in stored.properties:
+            self._database.after_commit(partial(self._bodies.forget_key, upload_id))
 
     def cancel(self, upload_id: str) -> None:
         """Delete a session and its bytes; raises 404 when there is none."""

@@ -15,6 +15,7 @@ from aiohttp import web
 from localsim.group_commit import GroupCommit
 from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
 from localsim.services.storage.body_process import BodyProcess
@@ -82,21 +83,28 @@ class Md5Cache:
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
 
-    async def shown(self, objects: ObjectStore, stored: StoredObject) -> StoredObject:
-        """The object with its MD5; a composite or very large one is returned as it is."""
+    async def shown(
+        self, objects: ObjectStore, stored: StoredObject, customer: CustomerKey | None = None
+    ) -> StoredObject:
+        """The object with its MD5; a composite or very large one is returned as it is.
+
+        So is one that another key than the given one encrypts.
+        """
         if stored.md5 or stored.component_count or stored.size_bytes > MOST_BYTES:
             return stored
         md5 = self._known.get(stored.generation)
         if md5 is None:
             try:
-                md5 = await self._calculate(objects, stored)
-            except (StorageError, OSError):  # it has just gone
+                md5 = await self._calculate(objects, stored, customer)
+            except (StorageError, OSError):  # it has just gone, or its key is not here
                 return stored
         return dataclasses.replace(stored, md5=md5)
 
-    async def _calculate(self, objects: ObjectStore, stored: StoredObject) -> str:
+    async def _calculate(
+        self, objects: ObjectStore, stored: StoredObject, customer: CustomerKey | None
+    ) -> str:
         key = ObjectKey(stored.bucket, stored.name, stored.generation)
-        with objects.open(key) as found:
+        with objects.open(key, customer=customer) as found:
             md5 = await asyncio.to_thread(_md5, found)
         while len(self._known) >= MOST_KNOWN:
             del self._known[next(iter(self._known))]

@@ -1,5 +1,6 @@
 """`gcloud storage`, unmodified, against the service."""
 
+import base64
 import gzip
 import json
 
@@ -120,3 +121,30 @@ def test_gzip_in_flight_and_at_rest(gcloud, bucket, tmp_path):
     assert gzip.decompress(blob.download_as_bytes(raw_download=True)) == b"hello " * 1000
     gcloud("cp", f"gs://{bucket.name}/x", str(tmp_path / "back")).ok()
     assert (tmp_path / "back").read_text() == "hello " * 1000
+
+
+@MATRIX
+def test_keys_of_a_customer_and_of_cloud_kms(gcloud, bucket, tmp_path):
+    """One story, as every call costs a second."""
+    source, box = tmp_path / "source", f"gs://{bucket.name}"
+    source.write_bytes(b"what nobody may read " * 100_000)
+    key, other = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+    kms = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+    gcloud("cp", str(source), f"{box}/x", f"--encryption-key={key}").ok()
+    gcloud("cat", f"{box}/x").refused("Missing decryption key")
+    assert gcloud("cat", f"{box}/x", f"--decryption-keys={key}").ok() == source.read_text()
+    gcloud(
+        *("objects", "update", f"{box}/x"),
+        *(f"--encryption-key={other}", f"--decryption-keys={key}"),
+    ).ok()
+    gcloud("cp", f"{box}/x", f"{tmp_path}/back", f"--decryption-keys={other}").ok()
+    assert (tmp_path / "back").read_bytes() == source.read_bytes()
+    gcloud(
+        "cp", f"{box}/x", f"{box}/y", f"--encryption-key={kms}", f"--decryption-keys={other}"
+    ).ok()
+    assert bucket.get_blob("y").kms_key_name == f"{kms}/cryptoKeyVersions/1"
+    gcloud("buckets", "update", box, f"--default-encryption-key={kms}").ok()
+    gcloud("cp", str(source), f"{box}/z").ok()
+    told = json.loads(gcloud("objects", "describe", f"{box}/z", "--format=json").ok())
+    assert told["kms_key"] == f"{kms}/cryptoKeyVersions/1"
+    assert bucket.blob("z").download_as_bytes() == source.read_bytes()

@@ -1,5 +1,6 @@
 """gsutil, unmodified, with a service account's key: it speaks to storage over TLS only."""
 
+import base64
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -74,4 +75,30 @@ def test_a_bucket_from_make_to_delete(gsutil, tmp_path):
     made = {"new 1+": b"", "moved": b"", "twice": (source / "a b/ü.txt").read_bytes() * 2}
     assert contents(source.parent / "a b") == contents(source / "a b") | made
     assert (source.parent / "large").read_bytes() == (source / "large").read_bytes()
+    gsutil("rm", "-r", box).ok()
+
+
+def test_keys_of_a_customer_and_of_cloud_kms(gsutil, google_cloud, tmp_path):
+    source, box = tmp_path / "source", "gs://gsutil-keys"
+    source.write_bytes(b"what nobody may read " * 100_000)
+    key, other = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+    kms = f"projects/{google_cloud.line['project']}/locations/us-west4/keyRings/r/cryptoKeys/k"
+    with_key, rotating = (
+        ("-o", f"GSUtil:encryption_key={key}"),
+        (
+            *("-o", f"GSUtil:encryption_key={other}"),
+            *("-o", f"GSUtil:decryption_key1={key}"),
+        ),
+    )
+    gsutil("mb", "-l", "us-west4", box).ok()
+    gsutil(*with_key, "cp", str(source), f"{box}/x").ok()
+    gsutil("cat", f"{box}/x").refused("Missing decryption key")
+    assert gsutil(*with_key, "cat", f"{box}/x").ok() == source.read_text()
+    gsutil(*rotating, "rewrite", "-O", "-k", f"{box}/x").ok()
+    gsutil(*rotating, "compose", f"{box}/x", f"{box}/x", f"{box}/twice").ok()
+    gsutil("-o", f"GSUtil:encryption_key={other}", "cp", f"{box}/twice", str(tmp_path / "b")).ok()
+    assert (tmp_path / "b").read_bytes() == source.read_bytes() * 2
+    gsutil("-o", f"GSUtil:encryption_key={kms}", "cp", str(source), f"{box}/z").ok()
+    assert kms in gsutil("ls", "-L", f"{box}/z").ok()
+    assert gsutil("cat", f"{box}/z").ok() == source.read_text()
     gsutil("rm", "-r", box).ok()

@@ -1,6 +1,8 @@
 """rclone, unmodified, against the service."""
 
+import base64
 import gzip
+import hashlib
 import json
 import shutil
 
@@ -118,3 +120,24 @@ def test_compressed_objects_arrive_as_they_are_stored(rclone, shared_storage, tm
     blob.upload_from_string(packed)
     rclone("copy", "sim:rclone-gzip", str(tmp_path / "back")).ok()
     assert (tmp_path / "back" / "z").read_bytes() == packed
+
+
+def test_a_key_in_headers_goes_with_every_request(rclone, shared_storage, tmp_path):
+    key = bytes(range(32))
+    values = {"algorithm": b"AES256", "key": key, "key-sha256": hashlib.sha256(key).digest()}
+    headers = [
+        word
+        for name, value in values.items()
+        for word in (
+            "--header",
+            f"x-goog-encryption-{name}: "
+            + (value.decode() if name == "algorithm" else base64.b64encode(value).decode()),
+        )
+    ]
+    source = tree(tmp_path / "source")
+    rclone("sync", str(source), "sim:rclone-keyed/t", *headers).ok()
+    rclone("copy", "sim:rclone-keyed/t", str(tmp_path / "back"), *headers).ok()
+    assert contents(tmp_path / "back") == contents(source)
+    rclone("cat", "sim:rclone-keyed/t/large").refused("encrypted by a customer-supplied")
+    blob = shared_storage.client().bucket("rclone-keyed").get_blob("t/large")
+    assert blob._properties["customerEncryption"]["encryptionAlgorithm"] == "AES256"

@@ -1,12 +1,15 @@
 """kill -9: everything acknowledged is there, nothing half-written shows, it starts again."""
 
+import base64
 import contextlib
 import hashlib
 import json
 import os
+import socket
 import threading
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
+import google_crc32c
 import requests
 from google.api_core import exceptions
 
@@ -99,6 +102,53 @@ def test_a_resumable_upload_goes_on_after_a_kill(killable):
     later = service.client().bucket("box").blob("x")
     later.upload_from_string(b"x")
     assert later.generation > blob.generation
+
+
+def test_an_encrypted_upload_goes_on_after_a_kill_within_a_request(killable):
+    """Its key comes with the first request, as Google's clients for Go and Node.js send it."""
+    data, key = os.urandom(3_000_000), os.urandom(32)
+    digest = base64.b64encode(hashlib.sha256(key).digest()).decode()
+    text = base64.b64encode(key).decode()
+    headers = {
+        "X_Goog_Encryption_Algorithm": "AES256",
+        "X_Goog_Encryption_Key": text,
+        "X_Goog_Encryption_Key_Sha256": digest,
+    }
+    service = killable.start()
+    service.client().create_bucket("box")
+    path = "/upload/storage/v1/b/box/o?uploadType=resumable&name=x"
+    start = service.request("POST", path, b"{}", **headers)
+    session = start.headers["Location"].removeprefix(service.url)
+    service.request("PUT", session, data[:600_000], Content_Range="bytes 0-599999/*")
+    head = (
+        f"PUT {session} HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
+        f"Content-Length: 2400000\r\nContent-Range: bytes 600000-2999999/3000000\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(head.encode() + data[600_000:1_500_000])
+        killable.kill()
+    service = killable.start()
+    status = service.request("PUT", session, Content_Range="bytes */*")
+    assert (status.status, status.headers["Range"]) == (308, "bytes=0-599999")
+    crc32c = base64.b64encode(google_crc32c.value(data).to_bytes(4, "big")).decode()
+    rest = service.request(
+        "PUT",
+        session,
+        data[600_000:],
+        Content_Range="bytes 600000-2999999/3000000",
+        X_Goog_Hash=f"crc32c={crc32c}",
+        **headers,
+    )
+    assert rest.status == 200
+    killable.kill()
+    blob = killable.start().client().bucket("box").get_blob("x", encryption_key=key)
+    assert blob.download_as_bytes() == data
+    assert blob.md5_hash == base64.b64encode(hashlib.md5(data).digest()).decode()
+    files = [path for path in killable.directory.rglob("*") if path.is_file()]
+    kept = b"".join(path.read_bytes() for path in files)
+    assert [path for path in files if path.parent.name == "incoming"] == []
+    assert [secret for secret in (key, text.encode(), data[:64]) if secret in kept] == []
+    assert digest.encode() in kept
 
 
 def test_one_of_sixteen_connections_creates_an_object(storage_service, bucket):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from localsim.rules.objects.encryption.encryption_settings import checked_encryption
 from localsim.rules.objects.properties import DEFAULT_CLASS, checked_storage_class
 from localsim.rules.objects.storage_model import StorageError, instant, invalid
 
@@ -185,6 +186,7 @@ CHECKS: Mapping[str, Check] = {
     "cors": _kept,
     "customPlacementConfig": _kept,
     "defaultEventBasedHold": _flag,
+    "encryption": lambda value, change: checked_encryption(value, change.before, change.now_s),
     "iamConfiguration": _iam_configuration,
     "labels": _labels,
     "lifecycle": _lifecycle,

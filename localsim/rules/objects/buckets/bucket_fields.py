@@ -11,7 +11,7 @@ from localsim.rules.objects.buckets.bucket_checks import CHECKS, BucketChange
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
 
-_UNSUPPORTED = ("acl", "defaultObjectAcl", "encryption", "hierarchicalNamespace", "ipFilter")
+_UNSUPPORTED = ("acl", "defaultObjectAcl", "hierarchicalNamespace", "ipFilter")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:

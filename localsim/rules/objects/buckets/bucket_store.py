@@ -19,6 +19,7 @@ from localsim.rules.objects.buckets.policies import (
     first_bindings,
     shown_policy,
 )
+from localsim.rules.objects.encryption.encryption_settings import check_default_key
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -76,6 +77,7 @@ class Buckets:
                 )
             generation = next_generation(self._database.connection, self._clock)
             bucket = Bucket(name, project, generation, 1, settings, now_s, now_s)
+            check_default_key(bucket)
             self._write(bucket)
         return bucket
 
@@ -177,6 +179,7 @@ class Buckets:
             metageneration=bucket.metageneration + 1,
             updated_s=self._clock.now(),
         )
+        check_default_key(changed)
         self._write(changed)
         return changed
 

@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
+from localsim.rules.objects.encryption.body_cipher import apply_cipher, new_data_key
 from localsim.rules.objects.files.checksums import combine_crc32c
 from localsim.rules.objects.files.durable_files import create_private, disk_errors, write_all
 from localsim.rules.objects.files.incoming_body import (
@@ -29,6 +31,8 @@ from localsim.rules.objects.files.incoming_body import (
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import Hashes, StorageError
 from localsim.state_directory import synchronize
+
+_KEY_SUFFIX = ".key"
 
 __all__ = ["INLINE_BYTES", "ObjectBody", "BodyDirectory", "IncomingBody", "crc32c_of"]
 
@@ -54,29 +58,45 @@ class BodyDirectory:
         """Begin to receive a body, under a given or a random name."""
         return IncomingBody(self._incoming, name, self._flusher)
 
-    def create(self, name: str) -> None:
-        """Within a change: create an empty incoming body that survives a crash."""
+    def create(self, name: str, data_key: bytes | None = None) -> None:
+        """Within a change: create an empty incoming body that survives a crash, with its key."""
         body = self.receive(name)
         self._database.on_rollback(body.discard)
         body.create()
         body.close()
         self._database.synchronize_first(self._incoming)
+        if data_key is not None:
+            self._database.on_rollback(lambda: self.forget_key(name))
+            with disk_errors(), create_private(self._key_file(name)) as file:
+                write_all(file, data_key)
+            self._database.synchronize_first(self._key_file(name))
+
+    def data_key(self, name: str) -> bytes:
+        """The key of an incoming body that has one."""
+        with disk_errors():
+            return self._key_file(name).read_bytes()
+
+    def forget_key(self, name: str) -> None:
+        """Remove the key of an incoming body, if there is one."""
+        self._key_file(name).unlink(missing_ok=True)
 
     def forget(self, name: str) -> None:
-        """Remove an incoming body of a given name, if there is one."""
+        """Remove an incoming body of a given name, and its key, if there are any."""
         (self._incoming / name).unlink(missing_ok=True)
+        self.forget_key(name)
 
     def seal(self, incoming: IncomingBody, expected: Hashes) -> ObjectBody:
         """Check the hashes and rename the durable file; blocks when the body is on disk."""
         crc32c, md5 = checked_hashes(incoming, expected)
+        sealed = ObjectBody(incoming.size_bytes, crc32c, md5, data_keys=incoming.data_keys)
         if not incoming.is_on_disk:
-            return ObjectBody(incoming.size_bytes, crc32c, md5, data=incoming.memory)
+            return replace(sealed, data=incoming.memory)
         incoming.sync()
         incoming.close()
         name = incoming.path.name
         with disk_errors():
             incoming.path.rename(self._place(name))
-        return ObjectBody(incoming.size_bytes, crc32c, md5, files=(name,))
+        return replace(sealed, files=(name,))
 
     def keep(self, body: ObjectBody, *, returning: bool = False) -> None:
         """Within a change: the sealed body is durable with it, and gone without it.
@@ -102,19 +122,30 @@ class BodyDirectory:
         """Within a change: one body of several kept ones, which stay; of one, the same again.
 
         Files are linked; only small bodies among them are written again. Several have no MD5.
+        All of them are encrypted or none is, and so is the result.
         """
+        if len(bodies) == 1:
+            (body,) = bodies
+            return replace(body, files=self.link(body.files)) if body.files else body
+
         size_bytes = sum(body.size_bytes for body in bodies)
         crc32c = crc32c_of(bodies)
-        md5 = bodies[0].md5 if len(bodies) == 1 else None
+        encrypts = any(body.data_keys for body in bodies)
         if size_bytes <= INLINE_BYTES and not any(body.files for body in bodies):
-            return ObjectBody(size_bytes, crc32c, md5, data=_data(bodies))
+            data, keys = _sealed(_plain(bodies), encrypts=encrypts)
+            return ObjectBody(size_bytes, crc32c, None, data=data, data_keys=keys)
         files: list[str] = []
+        data_keys: list[bytes] = []
         for is_in_files, run in groupby(bodies, key=lambda body: bool(body.files)):
             if is_in_files:
-                files += self.link(file for body in run for file in body.files)
-            elif data := _data(run):
+                joined = list(run)
+                files += self.link(file for body in joined for file in body.files)
+                data_keys += (key for body in joined for key in body.data_keys)
+            elif plain := _plain(run):
+                data, keys = _sealed(plain, encrypts=encrypts)
                 files.append(self._write(data))
-        return ObjectBody(size_bytes, crc32c, md5, files=tuple(files))
+                data_keys += keys
+        return ObjectBody(size_bytes, crc32c, None, files=tuple(files), data_keys=tuple(data_keys))
 
     def size_bytes(self, file: str) -> int:
         """How much is in a kept file; raises OSError."""
@@ -154,8 +185,11 @@ class BodyDirectory:
             elif path.name not in kept:
                 path.unlink(missing_ok=True)
         for path in self._incoming.iterdir():
-            if path.name not in unfinished:
+            if path.name.removesuffix(_KEY_SUFFIX) not in unfinished:
                 path.unlink(missing_ok=True)
+
+    def _key_file(self, name: str) -> Path:
+        return self._incoming / f"{name}{_KEY_SUFFIX}"
 
     def _unseal(self, files: Sequence[str]) -> None:
         for file in files:
@@ -208,8 +242,20 @@ class BodyDirectory:
         return self._objects / file[:2] / file
 
 
-def _data(bodies: Iterable[ObjectBody]) -> bytes:
-    return b"".join(body.data or b"" for body in bodies)
+def _plain(bodies: Iterable[ObjectBody]) -> bytes:
+    """The bytes of bodies without files, one after the other."""
+    return b"".join(
+        apply_cipher(body.data_keys[0], body.data or b"", 0) if body.data_keys else body.data or b""
+        for body in bodies
+    )
+
+
+def _sealed(plain: bytes, *, encrypts: bool) -> tuple[bytes, tuple[bytes, ...]]:
+    """The bytes as they are kept, and the key of their own, if any."""
+    if not encrypts:
+        return plain, ()
+    data_key = new_data_key()
+    return apply_cipher(data_key, plain, 0), (data_key,)
 
 
 def crc32c_of(bodies: Sequence[ObjectBody]) -> str:

@@ -1,15 +1,19 @@
-"""Bodies while they are received: hashed, in memory while small, then in a file."""
+"""Bodies while they are received: hashed, in memory while small, then in a file.
+
+With a data key only encrypted bytes are kept, in memory and on disk; checksums are of plain ones.
+"""
 
 import io
 import os
 import secrets
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import EIO
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypted
 from localsim.rules.objects.files.durable_files import (
     create_private,
     disk_errors,
@@ -46,6 +50,8 @@ class ObjectBody:
     md5: str | None
     data: bytes | None = None
     files: tuple[str, ...] = ()
+    data_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    """The key of each file, or that of `data`, where they are encrypted."""
 
 
 class IncomingBody:
@@ -65,6 +71,7 @@ class IncomingBody:
         self._flusher = flusher
         self._flush: Future[None] | None = None
         self._is_lost = False
+        self._data_key: bytes | None = None
 
     @cached_property
     def path(self) -> Path:
@@ -75,6 +82,20 @@ class IncomingBody:
     def memory(self) -> bytes:
         """The received bytes that are in no file."""
         return b"".join(self._received)
+
+    @property
+    def data_keys(self) -> tuple[bytes, ...]:
+        """The key with which it is encrypted, if it is."""
+        return () if self._data_key is None else (self._data_key,)
+
+    def encrypt(self, data_key: bytes | None) -> None:
+        """Encrypt all bytes with a key, before the first of them comes."""
+        self._data_key = data_key
+
+    def open_plain(self) -> BinaryIO:
+        """The received bytes to read, from the first on."""
+        file: BinaryIO = self.path.open("rb") if self.is_on_disk else io.BytesIO(self.memory)
+        return file if self._data_key is None else decrypted(file, self._data_key)
 
     @property
     def is_on_disk(self) -> bool:
@@ -105,13 +126,16 @@ class IncomingBody:
         """
         if not data:
             return None
+        kept = data
+        if self._data_key is not None:
+            kept = apply_cipher(self._data_key, data, self.size_bytes)
         if self._file is None and self.size_bytes + len(data) > INLINE_BYTES:
             self.create()
         if self._file is None:
-            self._received.append(data)  # most small bodies come in one piece
+            self._received.append(kept)  # most small bodies come in one piece
         else:
             with disk_errors():
-                write_all(self._file, data)
+                write_all(self._file, kept)
         return self.count(len(data), extend_crc32c(self.crc32c, data))
 
     @property
@@ -182,9 +206,7 @@ def checked_hashes(incoming: IncomingBody, expected: Hashes) -> tuple[str, str |
 
 
 def _md5(incoming: IncomingBody) -> str:
-    if not incoming.is_on_disk:
-        return encode_md5(io.BytesIO(incoming.memory))
-    with incoming.path.open("rb") as file:
+    with incoming.open_plain() as file:
         return encode_md5(file)
 
 

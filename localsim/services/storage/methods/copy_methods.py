@@ -1,12 +1,15 @@
 """The methods that make objects of others: compose, copy, rewrite, move."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.object_copies import ComposeSource
-from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.encryption.protections import RequestKeys
+from localsim.rules.objects.object_copies import ComposeSource, Converted
+from localsim.rules.objects.properties import KMS_KEY_NAME, writable_properties
 from localsim.rules.objects.rewrites import RewriteRequest
 from localsim.rules.objects.storage_model import (
     NewObject,
@@ -15,7 +18,12 @@ from localsim.rules.objects.storage_model import (
     check_object_name,
     invalid,
 )
-from localsim.services.storage.methods.single_uploads import check_agreement
+from localsim.services.storage.methods.conversions import commit_copy
+from localsim.services.storage.methods.single_uploads import (
+    check_agreement,
+    named_key,
+    upload_keys,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import (
@@ -37,39 +45,48 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
         raise invalid("sourceObjects must be a list.")
     parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
     given = {"contentType": DEFAULT_TYPE, **destination}
-    new = NewObject(call.bucket, call.key.name, writable_properties(given), call.preconditions)
+    properties = writable_properties(given)
+    properties.pop(KMS_KEY_NAME, None)
+    new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
-    compose = service.objects.compose
-    stored = await service.commit(compose, new, parts, delete_sources=deletes)
+    keys = upload_keys(call, destination)
+
+    def compose(converted: Converted) -> StoredObject:
+        return service.objects.compose(
+            new, parts, delete_sources=deletes, keys=keys, converted=converted
+        )
+
+    stored = await commit_copy(service, compose)
     return _made(call, stored)
 
 
 async def copy_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Copy an object, with its metadata unless the body brings other."""
-    new, keeps_metadata = await _target(call)
-    stored = await service.commit(
-        service.objects.copy,
-        _source(call),
-        call.source_preconditions,
-        new,
-        keeps_metadata=keeps_metadata,
-    )
-    return _made(call, stored)
+    new, keeps_metadata, keys = await _target(call)
+    source = _source(call), call.source_preconditions
+
+    def copy(converted: Converted) -> StoredObject:
+        return service.objects.copy(
+            *source, new, keeps_metadata=keeps_metadata, keys=keys, converted=converted
+        )
+
+    return _made(call, await commit_copy(service, copy))
 
 
 async def rewrite_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Copy an object, in several calls where the bytes change their place or class."""
-    new, keeps_metadata = await _target(call)
+    new, keeps_metadata, keys = await _target(call)
     request = RewriteRequest(
         _source(call),
         call.source_preconditions,
         new,
         keeps_metadata=keeps_metadata,
         call_bytes=integer_parameter(call.query, "maxBytesRewrittenPerCall"),
+        keys=keys,
     )
     token = call.query.get("rewriteToken") or None
-    rewrite = await service.commit(service.objects.rewrites.rewrite, request, token)
+    rewrite = await commit_copy(service, partial(service.objects.rewrites.rewrite, request, token))
     resource: Resource = {
         "kind": "storage#rewriteResponse",
         "totalBytesRewritten": str(rewrite.written_bytes),
@@ -129,8 +146,8 @@ def _source(call: StorageCall) -> ObjectKey:
     return ObjectKey(call.bucket, call.key.name, integer_parameter(call.query, "sourceGeneration"))
 
 
-async def _target(call: StorageCall) -> tuple[NewObject, bool]:
-    """What is to be, and whether its metadata is that of the source.
+async def _target(call: StorageCall) -> tuple[NewObject, bool, RequestKeys]:
+    """What is to be, whether its metadata is that of the source, and the keys of both.
 
     A body with any metadata in it stands for all of the metadata.
     """
@@ -139,5 +156,9 @@ async def _target(call: StorageCall) -> tuple[NewObject, bool]:
     check_agreement(resource, bucket=bucket, name=name)
     check_object_name(name)
     properties = writable_properties(resource)
+    properties.pop(KMS_KEY_NAME, None)
     given = {"contentType": DEFAULT_TYPE, **properties}
-    return NewObject(bucket, name, given, call.preconditions), not properties
+    keys = call.encryption_keys
+    if not keys.kms_key_name:
+        keys = replace(keys, kms_key_name=named_key(resource))
+    return NewObject(bucket, name, given, call.preconditions), not properties, keys

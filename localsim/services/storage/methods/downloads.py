@@ -49,7 +49,7 @@ Describe = Callable[[StoredObject], dict[str, str]]
 
 async def download_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Send the object's bytes, or the range of them that was asked for."""
-    with service.objects.open(call.key, call.preconditions) as body:
+    with service.objects.open(call.key, call.preconditions, call.customer_key) as body:
         return await send_media(call, body)
 
 
@@ -86,7 +86,8 @@ async def _send(
     call: StorageCall, response: web.StreamResponse, body: OpenObject, sent: range
 ) -> None:
     # asyncio's sendfile never ends over TLS once it had to wait.
-    if call.effects is not None or call.request.secure or call.trace.needs_bytes:
+    is_seen = call.effects is not None or call.trace.needs_bytes
+    if is_seen or call.request.secure or body.is_encrypted:
         await _write(call, response, _blocks(body, sent))
         return
     for piece in body.pieces(sent.start, sent.stop):

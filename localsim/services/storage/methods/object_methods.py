@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.customer_keys import check_customer_key
 from localsim.rules.objects.properties import writable_properties
-from localsim.rules.objects.storage_model import not_implemented
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import continue_resumable, start_resumable
 from localsim.services.storage.methods.single_uploads import (
@@ -27,7 +27,10 @@ async def get_object(service: StorageService, call: StorageCall) -> web.StreamRe
     if call.query.get("alt") == "media":
         return await download_object(service, call)
     stored = service.objects.get(call.key, call.preconditions, reading=True)
-    return object_reply(call, await service.md5s.shown(service.objects, stored))
+    key = call.customer_key
+    if key is not None:
+        check_customer_key(stored.properties, key)
+    return object_reply(call, await service.md5s.shown(service.objects, stored, key))
 
 
 async def list_objects(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -70,13 +73,10 @@ async def insert_object(service: StorageService, call: StorageCall) -> web.Strea
     check_length(call.request.headers)
     if "upload_id" in call.query:
         return await continue_resumable(service, call)
-    if "X-Goog-Encryption-Algorithm" in call.request.headers:
-        raise not_implemented("Customer-supplied encryption")
     kind = call.query.get("uploadType")
     if kind is None:
         raise missing_parameter("uploadType")
     insert = _INSERTS.get(kind)
     if insert is None:
         raise ParameterError("uploadType", f"Invalid value for uploadType: {kind!r}")
-    service.buckets.get(call.bucket)
     return await insert(service, call)

@@ -19,10 +19,13 @@ from localsim.rules.objects.upload_sessions import UploadSession
 from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,
+    data_key_of,
+    encrypted,
     new_object,
     receive_data,
     receive_large,
     seal_body,
+    upload_keys,
     upload_reply,
 )
 from localsim.services.storage.service import StorageService
@@ -54,13 +57,18 @@ async def start_resumable(service: StorageService, call: StorageCall) -> web.Str
     """Open a session; its URL names the host that the client used."""
     headers = call.request.headers
     declared = headers.get("X-Upload-Content-Length", "")
+    bucket = service.buckets.get(call.bucket)
+    resource = await read_json_body(call.request)
     new = new_object(
         call,
-        await read_json_body(call.request),
+        resource,
         headers.get("X-Upload-Content-Type"),
         parse_int64(declared) if declared.isdecimal() else None,
     )
-    upload_id = await service.commit(service.objects.uploads.start, new)
+    protection = service.objects.protections.choose(bucket, upload_keys(call, resource))
+    data_key, encryption = data_key_of(protection)
+    start = service.objects.uploads.start
+    upload_id = await service.commit(start, encrypted(new, encryption), data_key)
     call.trace.note_session(upload_id, new.name)
     query = urlencode({**call.query, "upload_id": upload_id})
     location = f"{call.origin}{call.request.raw_path.partition('?')[0]}?{query}"

@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.body_cipher import new_data_key
+from localsim.rules.objects.encryption.protections import Protection, RequestKeys
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
 from localsim.rules.objects.object_copies import MAX_OBJECT_BYTES
-from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.properties import KMS_KEY_NAME, writable_properties
 from localsim.rules.objects.storage_model import (
+    Bucket,
     Hashes,
     NewObject,
     StorageError,
@@ -37,8 +41,7 @@ async def insert_media(service: StorageService, call: StorageCall) -> web.Stream
     """Write an object whose bytes are the body and whose name is in the query."""
     resource = {"name": required_parameter(call.query, "name")}
     new = new_object(call, resource, call.request.headers.get("Content-Type"))
-    await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
-    return await _insert(service, call, None, lambda: new)
+    return await _insert(service, call, None, lambda: new, lambda: resource)
 
 
 async def insert_multipart(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -49,11 +52,10 @@ async def insert_multipart(service: StorageService, call: StorageCall) -> web.St
         parser.check_end()
         return new_object(call, parse_json_object(parser.metadata or b""), parser.media_type)
 
-    def name_of() -> str:
-        resource = {} if parser.metadata is None else parse_json_object(parser.metadata)
-        return str(call.query.get("name") or resource.get("name") or "")
+    def resource_of() -> Mapping[str, Any] | None:
+        return None if parser.metadata is None else parse_json_object(parser.metadata)
 
-    return await _insert(service, call, parser.feed, described, name_of)
+    return await _insert(service, call, parser.feed, described, resource_of)
 
 
 async def _insert(
@@ -61,30 +63,75 @@ async def _insert(
     call: StorageCall,
     media_of: Callable[[bytes], bytes] | None,
     described: Callable[[], NewObject],
-    name_of: Callable[[], str] = lambda: "",
+    resource_of: Callable[[], Mapping[str, Any] | None],
 ) -> web.StreamResponse:
     """Store the media of the body as the object that `described` returns once all has come.
 
-    Without `media_of` the body is the media. `name_of` returns its name once enough has come.
+    Without `media_of` the body is the media. `resource_of` returns the resource once it has come,
+    which is before the media.
     """
+    bucket = service.buckets.get(call.bucket)
     incoming = service.objects.bodies.receive()
+    encryption: dict[str, Any] | None = None
     try:
-        is_named = media_of is None
+        if media_of is None:
+            encryption = await _begin(service, call, bucket, incoming, resource_of() or {})
         async for data in _media(call):
             media = data if media_of is None else media_of(data)
-            if not is_named and (name := name_of()):
-                is_named = True
-                await call.trace.begin_upload(name, total_bytes=call.request.content_length)
+            if encryption is None and (resource := resource_of()) is not None:
+                encryption = await _begin(service, call, bucket, incoming, resource)
             await receive_data(incoming, media)
             if media_of is None:
                 await receive_large(service, call, incoming)
-        new = described()
+        new = encrypted(described(), encryption)
         body = await seal_body(service, incoming, new.expected)
         stored = await service.commit(service.objects.publish, new, body)
         call.trace.note_object(stored)
     finally:
         incoming.discard()
     return upload_reply(call, stored)
+
+
+async def _begin(
+    service: StorageService,
+    call: StorageCall,
+    bucket: Bucket,
+    incoming: IncomingBody,
+    resource: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Before any media comes: note the upload, and choose how its bytes are encrypted."""
+    name = str(call.query.get("name") or resource.get("name") or "")
+    if name:
+        await call.trace.begin_upload(name, total_bytes=call.request.content_length)
+    keys = upload_keys(call, resource)
+    data_key, properties = data_key_of(service.objects.protections.choose(bucket, keys))
+    incoming.encrypt(data_key)
+    return properties
+
+
+def upload_keys(call: StorageCall, resource: Mapping[str, Any]) -> RequestKeys:
+    """The keys that came for a new object; the query counts before the resource."""
+    named = call.kms_key_name or named_key(resource)
+    return RequestKeys(call.customer_key, kms_key_name=named)
+
+
+def named_key(resource: Mapping[str, Any]) -> str:
+    """The key of Cloud KMS that a resource asks for; that of a version is only what was read."""
+    name = str(resource.get(KMS_KEY_NAME) or "")
+    return "" if "/cryptoKeyVersions/" in name else name
+
+
+def data_key_of(protection: Protection | None) -> tuple[bytes | None, dict[str, Any]]:
+    """A new key for a body that is protected, and the properties of its object; else neither."""
+    if protection is None:
+        return None, {}
+    data_key = new_data_key()
+    return data_key, protection.properties([data_key])
+
+
+def encrypted(new: NewObject, encryption: Mapping[str, Any] | None) -> NewObject:
+    """The object with the properties that say how its bytes are encrypted, where they are."""
+    return replace(new, properties={**new.properties, **encryption}) if encryption else new
 
 
 def new_object(
@@ -102,10 +149,12 @@ def new_object(
     given = {"contentType": media_type or DEFAULT_TYPE, **resource}
     if "contentEncoding" in call.query:
         given["contentEncoding"] = call.query["contentEncoding"]
+    properties = writable_properties(given)
+    properties.pop(KMS_KEY_NAME, None)
     return NewObject(
         bucket=call.bucket,
         name=name,
-        properties=writable_properties(given),
+        properties=properties,
         preconditions=call.preconditions,
         expected=expected_hashes(resource, call),
         declared_bytes=declared_bytes,
@@ -156,8 +205,8 @@ async def receive_large(service: StorageService, call: StorageCall, incoming: In
     before = incoming.size_bytes
     receiver = service.body_process
     is_watched = call.effects is not None or call.trace.needs_bytes
-    is_watched = is_watched or CONTENT_SHA256 in call.request
-    if receiver is None or is_watched or not left_bytes(call.request):
+    is_seen = is_watched or incoming.data_keys or CONTENT_SHA256 in call.request
+    if receiver is None or is_seen or not left_bytes(call.request):
         return 0
     with take_over(call.request) as (received, client):
         await call.trace.pass_bytes(len(received))
@@ -186,4 +235,4 @@ async def seal_body(
 
 def upload_reply(call: StorageCall, stored: StoredObject) -> web.Response:
     """The reply to a finished upload."""
-    return object_reply(call, stored, {"X-Goog-Hash": hash_header(stored)})
+    return object_reply(call, stored, {"X-Goog-Hash": hash_header(stored)}, is_senders=True)

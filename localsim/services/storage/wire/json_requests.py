@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.customer_keys import CustomerKey
+from localsim.rules.objects.encryption.protections import RequestKeys
 from localsim.rules.objects.listing import MAX_PAGE, ListQuery
 from localsim.rules.objects.storage_model import (
     Hashes,
@@ -21,6 +23,7 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.rest.json_messages import load_json
 from localsim.services.rest.rest_fields import Mask
+from localsim.services.storage.wire.encryption_headers import customer_key, source_key
 from localsim.services.storage.wire.json_errors import (
     ParameterError,
     check_json_type,
@@ -38,10 +41,8 @@ MAX_JSON_BYTES = 2 * 1024 * 1024
 DEFAULT_TYPE = "application/octet-stream"
 """The content type of an object for which the client names none."""
 _UNSUPPORTED_PARAMETERS = (
-    "destinationKmsKeyName",
     "enableObjectRetention",
     "filter",
-    "kmsKeyName",
     "restoreToken",
     "softDeleted",
 )
@@ -84,6 +85,22 @@ class StorageCall:
         return ObjectKey(
             self.bucket, self.names["object"], integer_parameter(self.query, "generation")
         )
+
+    @property
+    def customer_key(self) -> CustomerKey | None:
+        """The key that came for the object; raises StorageError 400 for a malformed one."""
+        return customer_key(self.request.headers)
+
+    @property
+    def encryption_keys(self) -> RequestKeys:
+        """The keys that came for the object that is made, and for the one that is copied."""
+        headers = self.request.headers
+        return RequestKeys(customer_key(headers), source_key(headers), self.kms_key_name)
+
+    @property
+    def kms_key_name(self) -> str:
+        """The key of Cloud KMS that the query names for the object that is made, or nothing."""
+        return self.query.get("kmsKeyName") or self.query.get("destinationKmsKeyName", "")
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body, piece by piece as it arrives."""

@@ -10,9 +10,12 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.customer_keys import concealed, listed
 from localsim.rules.objects.listing import Listing
+from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
+from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 
 Resource = dict[str, Any]
@@ -49,7 +52,7 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
     "storageClass": lambda stored, _: stored.properties.get("storageClass", "STANDARD"),
     "size": lambda stored, _: str(stored.size_bytes),
     "md5Hash": lambda stored, _: stored.md5,
-    "crc32c": lambda stored, _: stored.crc32c,
+    "crc32c": lambda stored, _: stored.crc32c or None,
     "componentCount": lambda stored, _: stored.component_count,
     "etag": lambda stored, _: stored.etag,
     "cacheControl": _of_properties("cacheControl"),
@@ -61,6 +64,8 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
     "eventBasedHold": _of_properties("eventBasedHold"),
     "retentionExpirationTime": _of_properties("retentionExpirationTime"),
     "metadata": _of_properties("metadata"),
+    "customerEncryption": _of_properties(CUSTOMER_ENCRYPTION),
+    "kmsKeyName": _of_properties(KMS_KEY_NAME),
     "timeCreated": lambda stored, _: timestamp(stored.created_s),
     "updated": lambda stored, _: timestamp(stored.updated_s),
     "timeDeleted": lambda stored, _: (
@@ -126,11 +131,20 @@ def object_resource(stored: StoredObject, origin: str) -> Resource:
 
 
 def object_reply(
-    call: StorageCall, stored: StoredObject, headers: Mapping[str, str] | None = None
+    call: StorageCall,
+    stored: StoredObject,
+    headers: Mapping[str, str] | None = None,
+    *,
+    is_senders: bool = False,
 ) -> web.Response:
-    """The reply with an object."""
-    (resource,) = _chosen([stored], call.origin, call.fields)
-    return json_reply(resource, {"ETag": stored.etag, **(headers or {})})
+    """The reply with an object; `is_senders` says that the caller has sent its bytes.
+
+    Anybody else who lacks the key of its customer sees no checksums.
+    """
+    shown = stored if is_senders else concealed(stored, call.customer_key)
+    (resource,) = _chosen([shown], call.origin, call.fields)
+    given = {"ETag": stored.etag, **key_headers(stored.properties), **(headers or {})}
+    return json_reply(resource, given)
 
 
 def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | None) -> web.Response:
@@ -141,13 +155,14 @@ def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | No
     if listing.prefixes:
         page["prefixes"] = listing.prefixes
     mask = call.fields
+    items = [listed(item) for item in listing.items]
     if not mask or "*" in mask:
-        if listing.items:
-            page["items"] = [object_resource(item, call.origin) for item in listing.items]
+        if items:
+            page["items"] = [object_resource(item, call.origin) for item in items]
         return reply(call, page)
     page = {name: value for name, value in page.items() if name in mask}
-    if listing.items and "items" in mask:
-        page["items"] = _chosen(listing.items, call.origin, mask["items"])
+    if items and "items" in mask:
+        page["items"] = _chosen(items, call.origin, mask["items"])
     return json_reply(page)
 
 
@@ -189,10 +204,11 @@ def media_headers(stored: StoredObject) -> dict[str, str]:
         "Last-Modified": formatdate(stored.updated_s, usegmt=True),
         "X-Goog-Generation": str(stored.generation),
         "X-Goog-Metageneration": str(stored.metageneration),
-        "X-Goog-Hash": hash_header(stored),
+        **({"X-Goog-Hash": hash_header(stored)} if stored.crc32c else {}),
         "X-Goog-Storage-Class": properties.get("storageClass", "STANDARD"),
         "X-Goog-Stored-Content-Encoding": properties.get("contentEncoding", "identity"),
         "X-Goog-Stored-Content-Length": str(stored.size_bytes),
+        **key_headers(properties),
         **given,
     }
 

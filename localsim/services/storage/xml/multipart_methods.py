@@ -8,6 +8,7 @@ from xml.parsers import expat
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.protections import Protection
 from localsim.rules.objects.multipart_uploads import (
     MAX_PARTS,
     ClaimedPart,
@@ -15,7 +16,13 @@ from localsim.rules.objects.multipart_uploads import (
     UploadPart,
     UploadsQuery,
 )
+from localsim.rules.objects.properties import WRAPPED_KEYS
 from localsim.rules.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
+from localsim.services.storage.methods.single_uploads import (
+    data_key_of,
+    encrypted,
+    upload_keys,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
@@ -40,10 +47,12 @@ async def start_upload(service: StorageService, call: StorageCall) -> web.Stream
     """Begin an upload; the headers say what the object will be."""
     new = new_object(call)
     _check_unconditional(call)
+    keys = upload_keys(call, {})
 
     def begin() -> str:
-        service.buckets.get(call.bucket)
-        return service.objects.parts.start(new)
+        protection = service.objects.protections.choose(service.buckets.get(call.bucket), keys)
+        shown = {} if protection is None else protection.shown
+        return service.objects.parts.start(encrypted(new, shown))
 
     upload_id = await service.commit(begin)
     call.trace.note_session(upload_id, new.name)
@@ -55,17 +64,21 @@ async def put_part(service: StorageService, call: StorageCall) -> web.StreamResp
     """Receive a part, in place of an earlier one of the same number."""
     upload_id, part_number = required_parameter(call.query, "uploadId"), _part_number(call)
     parts = service.objects.parts
-    parts.require(call.key, upload_id)
+    protection = _protection(service, call, parts.require(call.key, upload_id))
+    data_key, encryption = data_key_of(protection)
+    (wrapped_key,) = encryption.get(WRAPPED_KEYS, [None])
     if "x-goog-copy-source" in call.request.headers or "x-amz-copy-source" in call.request.headers:
         raise invalid("A part cannot be the copy of an object.")
     name = call.key.name
     await call.trace.begin_upload(name, total_bytes=None, upload_id=upload_id, position=None)
     incoming = service.objects.bodies.receive()
+    incoming.encrypt(data_key)
     incoming.create()  # small as it may be, its file becomes one of the object's
     try:
         expected = expected_hashes({}, call)
         body = await receive_body(service, call, incoming, expected)
-        part = await service.commit(parts.put, call.key, upload_id, part_number, body)
+        put = parts.put
+        part = await service.commit(put, call.key, upload_id, part_number, body, wrapped_key)
     finally:
         incoming.discard()
     sums = f"crc32c={part.crc32c},md5={part.md5}"
@@ -124,7 +137,7 @@ async def list_uploads(service: StorageService, call: StorageCall) -> web.Stream
 async def complete_upload(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Make the object of the parts that the body lists."""
     upload_id = required_parameter(call.query, "uploadId")
-    service.objects.parts.require(call.key, upload_id)
+    _protection(service, call, service.objects.parts.require(call.key, upload_id))
     _check_unconditional(call)
     call.trace.note_session(upload_id, call.key.name)
     claims = _claimed_parts(await read_all(call.chunks(), MAX_JSON_BYTES, _malformed_document()))
@@ -147,6 +160,14 @@ async def abort_upload(service: StorageService, call: StorageCall) -> web.Stream
     upload_id = required_parameter(call.query, "uploadId")
     await service.commit(service.objects.parts.abort, call.key, upload_id)
     return web.Response(status=204)
+
+
+def _protection(
+    service: StorageService, call: StorageCall, upload: MultipartUpload
+) -> Protection | None:
+    """How the parts are encrypted; raises StorageError 400 for another key than it began with."""
+    what = "requested multipart upload"
+    return service.objects.protections.find(upload.properties, call.customer_key, what)
 
 
 def _part_number(call: StorageCall) -> int:

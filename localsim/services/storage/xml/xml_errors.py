@@ -17,6 +17,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     401: ("AuthenticationRequired", "Authentication required."),
     403: ("AccessDenied", "Access denied."),
     404: ("NoSuchKey", "The specified key does not exist."),
+    409: ("Conflict", "The request contradicts itself, or what is there."),
     412: (
         "PreconditionFailed",
         "At least one of the pre-conditions you specified did not hold.",
@@ -38,6 +39,20 @@ _RETAINED = (
     "RetentionPolicyNotMet",
     "Object overwrite or deletion is not allowed due to retention policy.",
 )
+_BY_REASON: Mapping[str, tuple[str, str]] = {
+    "resourceIsEncryptedWithCustomerEncryptionKey": (
+        "ResourceIsEncryptedWithCustomerEncryptionKey",
+        "The resource is encrypted with a customer encryption key.",
+    ),
+    "resourceNotEncryptedWithCustomerEncryptionKey": (
+        "ResourceNotEncryptedWithCustomerEncryptionKey",
+        "The resource is not encrypted with a customer encryption key.",
+    ),
+    "customerEncryptionKeyIsIncorrect": (
+        "CustomerEncryptionKeyIsIncorrect",
+        "The provided encryption key is incorrect.",
+    ),
+}
 _OTHERWISE = ("InternalError", "We encountered an internal error. Please try again.")
 
 
@@ -45,7 +60,7 @@ def error_response(error: StorageError) -> web.Response:
     """The whole reply; a 304 has no body, and what details there are stand beside the message."""
     if error.code == 304:  # noqa: PLR2004
         return web.Response(status=304, headers=error.headers)
-    code, message = _BY_STATUS.get(error.code, _OTHERWISE)
+    code, message = _BY_REASON.get(error.reason) or _BY_STATUS.get(error.code, _OTHERWISE)
     if isinstance(error, HoldError):
         code, message = _UNDER_HOLD
     if error.reason == "retentionPolicyNotMet":

@@ -8,7 +8,9 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.customer_keys import concealed
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.rules.objects.object_copies import Converted
 from localsim.rules.objects.storage_model import (
     Hashes,
     NewObject,
@@ -17,13 +19,18 @@ from localsim.rules.objects.storage_model import (
     StoredObject,
     check_object_name,
 )
+from localsim.services.storage.methods.conversions import commit_copy
 from localsim.services.storage.methods.downloads import send_media
 from localsim.services.storage.methods.single_uploads import (
+    data_key_of,
+    encrypted,
     receive_data,
     receive_large,
     seal_body,
+    upload_keys,
 )
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
 from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
 from localsim.services.storage.xml.documents import xml_response
@@ -48,10 +55,14 @@ async def put_object(service: StorageService, call: StorageCall) -> web.StreamRe
     source = copy_source(call.request.headers)
     if source is not None:
         return await _copy(service, call, source)
-    service.buckets.get(call.bucket)
+    bucket = service.buckets.get(call.bucket)
     new = new_object(call)
+    keys = upload_keys(call, {})
+    data_key, encryption = data_key_of(service.objects.protections.choose(bucket, keys))
+    new = encrypted(new, encryption)
     await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
     incoming = service.objects.bodies.receive()
+    incoming.encrypt(data_key)
     try:
         body = await receive_body(service, call, incoming, new.expected)
         stored = await service.commit(_publish, service, call, new, body)
@@ -63,7 +74,10 @@ async def put_object(service: StorageService, call: StorageCall) -> web.StreamRe
 
 async def get_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Send the object's bytes, or the range of them that was asked for; to HEAD only headers."""
-    with service.objects.open(call.key, call.preconditions) as body:
+    key = call.customer_key
+    if call.request.method == "HEAD" and key is None:
+        return _described(service, call)
+    with service.objects.open(call.key, call.preconditions, key) as body:
         check_validators(call, body.stored, reading=True)
         return await send_media(call, body, partial(_downloaded_headers, call))
 
@@ -76,6 +90,14 @@ def _downloaded_headers(call: StorageCall, stored: StoredObject) -> dict[str, st
         if call.query.get(name)
     }
     return {**object_headers(stored), **replaced}
+
+
+def _described(service: StorageService, call: StorageCall) -> web.Response:
+    """The headers alone, for which no customer's key is needed, as for metadata in JSON."""
+    stored = concealed(service.objects.get(call.key, call.preconditions, reading=True))
+    check_validators(call, stored, reading=True)
+    headers = {**object_headers(stored), "Content-Length": str(stored.size_bytes)}
+    return web.Response(headers=headers)
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -137,6 +159,7 @@ def written_headers(stored: StoredObject) -> dict[str, str]:
         "X-Goog-Hash": hash_header(stored),
         "X-Goog-Stored-Content-Encoding": stored.properties.get("contentEncoding", "identity"),
         "X-Goog-Stored-Content-Length": str(stored.size_bytes),
+        **key_headers(stored.properties),
     }
 
 
@@ -171,13 +194,20 @@ async def _copy(
         call.bucket, call.key.name, properties_of(call.request.headers), call.preconditions
     )
 
-    def copy() -> StoredObject:
+    keys = call.encryption_keys
+
+    def copy(converted: Converted) -> StoredObject:
         check_validators(call, _live(service, call.key), reading=False)
         return service.objects.copy(
-            source, call.source_preconditions, new, keeps_metadata=not replaces
+            source,
+            call.source_preconditions,
+            new,
+            keeps_metadata=not replaces,
+            keys=keys,
+            converted=converted,
         )
 
-    stored = await service.commit(copy)
+    stored = await commit_copy(service, copy)
     call.trace.note_object(stored)
     tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", etag_of(stored)))
     response = xml_response("CopyObjectResult", tree)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.rules.objects.multipart_uploads import md5_hex
-from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, writable_properties
 from localsim.rules.objects.storage_model import (
     ObjectKey,
     Preconditions,
@@ -13,6 +13,7 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
+from localsim.services.storage.wire.encryption_headers import KMS_HEADER
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
     Query,
@@ -37,8 +38,6 @@ _REFUSED_HEADERS = (
     "x-amz-server-side-encryption-customer-algorithm",
     "x-amz-tagging",
     "x-amz-website-redirect-location",
-    "x-goog-encryption-algorithm",
-    "x-goog-encryption-kms-key-name",
     "x-goog-interop-list-objects-format",
     "x-goog-object-lock-mode",
 )
@@ -66,6 +65,11 @@ class XmlCall(StorageCall):
     def preconditions(self) -> Preconditions:
         """The conditions of the x-goog-if- headers; the others are about ETags of this API."""
         return self._header_conditions("x-goog-if-")
+
+    @property
+    def kms_key_name(self) -> str:
+        """The key of Cloud KMS that a header names for the object that is made, or nothing."""
+        return self.request.headers.get(KMS_HEADER, "")
 
     @property
     def source_preconditions(self) -> Preconditions:
@@ -153,5 +157,6 @@ def copy_source(headers: Mapping[str, str]) -> ObjectKey | None:
 
 
 def etag_of(stored: StoredObject) -> str:
-    """The quoted MD5; an opaque tag for an object without one, as on Google."""
-    return f'"{stored.etag if stored.md5 is None else md5_hex(stored.md5)}"'
+    """The quoted MD5; an opaque tag for an object without one, or encrypted by a customer's key."""
+    is_opaque = stored.md5 is None or CUSTOMER_ENCRYPTION in stored.properties
+    return f'"{stored.etag if is_opaque else md5_hex(str(stored.md5))}"'

@@ -62,13 +62,6 @@ def test_an_update_clears_what_it_leaves_out(own_bucket):
     assert own_bucket.client.get_bucket(own_bucket.name).labels == {}
 
 
-def test_a_setting_that_would_not_be_honoured_is_refused(owner, box):
-    bucket = owner.bucket(f"{box.name}-x")
-    bucket.default_kms_key_name = "projects/p/key"
-    with pytest.raises(exceptions.MethodNotImplemented, match="encryption"):
-        owner.create_bucket(bucket)
-
-
 def test_the_policy_is_kept_and_guarded_by_its_etag(own_bucket):
     policy = own_bucket.get_iam_policy(requested_policy_version=3)
     assert {binding["role"] for binding in policy.bindings} == {

@@ -1,0 +1,1 @@
+"""How objects are encrypted: with keys of customers, with local keys that stand for Cloud KMS."""
