@@ -48,17 +48,17 @@ def read_report(kind: str, report: Path, log: Path) -> SuiteResult:
 
 
 def _read_junit(text: str) -> SuiteResult:
-    passed, skipped, failed = 0, 0, []
+    """A test may be in it twice: when it failed, and what it made could not be removed."""
+    words: dict[str, str] = {}
+    failed: dict[str, FailedTest] = {}
     for case in ET.fromstring(text).iter("testcase"):
-        wrong = case.find("failure") if case.find("failure") is not None else case.find("error")
-        if wrong is not None:
-            name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            failed.append(FailedTest(name, _short(wrong.get("message") or wrong.text or "")))
-        elif case.find("skipped") is not None:
-            skipped += 1
-        else:
-            passed += 1
-    return SuiteResult(passed, skipped, tuple(failed))
+        name = f"{case.get('classname', '')}::{case.get('name', '')}"
+        for wrong in (*case.iterfind("failure"), *case.iterfind("error")):
+            message = _short(wrong.get("message") or wrong.text or "")
+            failed.setdefault(name, FailedTest(name, message))
+        words[name] = "skipped" if case.find("skipped") is not None else "passed"
+    rest = [word for name, word in words.items() if name not in failed]
+    return SuiteResult(rest.count("passed"), rest.count("skipped"), tuple(failed.values()))
 
 
 def _read_mocha(text: str) -> SuiteResult:

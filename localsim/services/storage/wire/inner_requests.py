@@ -1,4 +1,5 @@
-"""Requests that stand for others: calls of a batch, a GET with a long query, a path without base.
+"""Requests that stand for others: calls of a batch, a GET with a long query, a path that lacks
+its base, a bucket in the name of the host.
 
 Google's client behind gcloud and gsutil (apitools, `base_api.py`) sends a GET of more than 2,048
 characters as a POST with `X-HTTP-Method-Override: GET` and its query as a form.
@@ -13,6 +14,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from localsim.rules.objects.storage_model import StorageError
+from localsim.services.net.google_hosts import STORAGE_HOST, bucket_of_host
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, read_all
 
@@ -53,6 +55,30 @@ def inner_request(
         loop,
         client_max_size=MAX_JSON_BYTES,
     )
+
+
+VIRTUAL_HOST = "virtual_host"
+"""Key of a request -> host and raw path as they were sent, where the host named the bucket."""
+
+
+@web.middleware
+async def place_bucket(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Serve `https://BUCKET.storage.googleapis.com/PATH` as `/BUCKET/PATH`: the XML API.
+
+    It comes before the check of the host, which knows Google's own names.
+    """
+    hosts = request.headers.getall("Host", [])
+    bucket = bucket_of_host(hosts[0]) if len(hosts) == 1 else None
+    if bucket is None or not request.raw_path.startswith("/"):
+        return await handler(request)
+    sent = (hosts[0].strip().lower(), request.raw_path)
+    headers = CIMultiDict(request.headers)
+    headers["Host"] = STORAGE_HOST
+    request = request.clone(
+        rel_url=URL(f"/{bucket}{request.raw_path}", encoded=True), headers=headers
+    )
+    request[VIRTUAL_HOST] = sent
+    return await handler(request)
 
 
 @web.middleware
