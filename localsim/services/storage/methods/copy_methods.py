@@ -44,8 +44,7 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     if not isinstance(sources, list):
         raise invalid("sourceObjects must be a list.")
     parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
-    given = {"contentType": DEFAULT_TYPE, **destination}
-    properties = writable_properties(given)
+    properties = writable_properties(destination)
     properties.pop(KMS_KEY_NAME, None)
     new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
