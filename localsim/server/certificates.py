@@ -4,7 +4,8 @@
                      server.pem     the key and certificate of every TLS port
 
 The CA's own key is never written: it signs one certificate and nothing after that. The certificate
-is for loopback and for Google's names that lead to the simulator inside the VPC.
+is for loopback, for Google's names that lead to the simulator inside the VPC, and for the hosts of
+buckets.
 """
 
 import datetime
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from localsim.services.net.google_hosts import SERVICE_OF
+from localsim.services.net.google_hosts import BUCKET_HOSTS, SERVICE_OF
 from localsim.state_directory import write_private
 
 CERTIFICATE_LIFETIME = datetime.timedelta(days=365)
@@ -30,7 +31,7 @@ NAMES = (
     x509.DNSName("localhost"),
     x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
     x509.IPAddress(ipaddress.ip_address("::1")),
-    *map(x509.DNSName, SERVICE_OF),
+    *map(x509.DNSName, (*SERVICE_OF, BUCKET_HOSTS)),
 )
 
 

@@ -1,8 +1,9 @@
 """Cloud Storage's globs: which names a `matchGlob` accepts, in time linear in the name.
 
 Syntax and refusals are those of the live JSON API as fake-gcs-server's tests recorded them in
-August 2026. A glob becomes a nondeterministic automaton whose reachable state sets are built as
-names are read, so no pattern makes a match slow, as backtracking would.
+August 2026; that `**/x` matches `x` as well is in google-cloud-storage's system tests. A glob
+becomes a nondeterministic automaton whose reachable state sets are built as names are read, so no
+pattern makes a match slow, as backtracking would.
 """
 
 import re
@@ -14,6 +15,7 @@ from localsim.rules.objects.storage_model import StorageError, invalid
 Accepts = Callable[[str], bool]
 _States = frozenset[int]
 _LITERAL = re.compile(r"[^\\*?\[\]{}]*")
+_BEFORE_SEGMENT = ("", "/")
 _MAX_NESTED = 64  # braces; no limit of Google's is known
 _MAX_REMEMBERED = 200_000  # states; a hostile mix of names must not fill the memory
 
@@ -138,11 +140,18 @@ class _GlobParser:
         return _not_slash if char == "?" else char.__eq__
 
     def _star(self, state: int) -> int:
+        begins_segment = self._pattern[self._at - 1 : self._at] in _BEFORE_SEGMENT
         stars = len(self._pattern[self._at :]) - len(self._pattern[self._at :].lstrip("*"))
         self._at += stars
         loop = self._state()
         self.free[state].append(loop)
         self.steps[loop].append(((lambda _: True) if stars > 1 else _not_slash, loop))
+        if stars > 1 and begins_segment and self._pattern.startswith("/", self._at):
+            self._at += 1
+            behind = self._state()
+            self.steps[loop].append(("/".__eq__, behind))
+            self.free[state].append(behind)  # no directory at all
+            return behind
         return loop
 
     def _alternatives(self, state: int) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.body_length import SingleBodyLength
+from localsim.services.net.google_hosts import STORAGE_HOST, bucket_of_host
 from localsim.services.net.relay import RelayEnd, join
 from localsim.services.net.relayed_peers import RelayedPeers
 
@@ -101,6 +102,8 @@ def _note_name(
     known: frozenset[str], connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext
 ) -> int | None:
     """Note which name a client asks for; refuse a handshake for another."""
+    if name is not None and bucket_of_host(name) is not None:
+        name = STORAGE_HOST
     if name not in known:
         return _NO_SUCH_NAME
     connection.wanted_name = name  # type: ignore[attr-defined]

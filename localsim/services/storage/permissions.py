@@ -14,7 +14,7 @@ from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.objects.storage_model import StorageError
 from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.routes import StorageRoute, find_route
-from localsim.services.storage.wire.json_errors import error_response
+from localsim.services.storage.wire.json_errors import request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.form_uploads import is_form
@@ -129,4 +129,4 @@ def refusal(request: web.Request, error: CloudError | StorageError) -> web.Respo
     status = HTTP_STATUS[error.code]
     has_token = "Authorization" in request.headers
     message = "Invalid Credentials" if status == _UNAUTHORIZED and has_token else error.message
-    return error_response(StorageError(status, REASONS[status], message))
+    return request_refusal(request, StorageError(status, REASONS[status], message))

@@ -50,6 +50,15 @@ class Reply:
         return error
 
     @property
+    def message(self) -> str:
+        """What a refusal without an envelope says: of a download, or of a chunk."""
+        assert self.headers["Content-Type"] in (
+            "text/html; charset=UTF-8",
+            "text/plain; charset=UTF-8",
+        )
+        return self.body.decode()
+
+    @property
     def reason(self) -> str:
         return self.error["errors"][0]["reason"]
 

@@ -36,8 +36,9 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     if not isinstance(sources, list):
         raise invalid("sourceObjects must be a list.")
     parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
-    given = {"contentType": DEFAULT_TYPE, **destination}
-    new = NewObject(call.bucket, call.key.name, writable_properties(given), call.preconditions)
+    new = NewObject(
+        call.bucket, call.key.name, writable_properties(destination), call.preconditions
+    )
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
     compose = service.objects.compose

@@ -26,6 +26,7 @@ from localsim.services.storage.methods.single_uploads import (
     upload_reply,
 )
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.json_errors import ChunkError
 from localsim.services.storage.wire.json_requests import (
     StorageCall,
     expected_hashes,
@@ -120,7 +121,7 @@ def _check_size(request: web.Request, chunk: Chunk) -> None:
     if request.content_length not in (None, size_bytes):
         raise _wrong_size(chunk, request.content_length or 0)
     if chunk.end != chunk.total_bytes and size_bytes < CHUNK_UNIT_BYTES:
-        raise invalid(
+        raise ChunkError(
             "Invalid request.  The number of bytes uploaded is required to be equal or greater"
             f" than {CHUNK_UNIT_BYTES}, except for the final request (it's recommended to be the"
             f" exact multiple of {CHUNK_UNIT_BYTES}).  The received request contained"
@@ -130,7 +131,7 @@ def _check_size(request: web.Request, chunk: Chunk) -> None:
 
 def _wrong_size(chunk: Chunk, received_bytes: int) -> StorageError:
     first, end = chunk.first or 0, chunk.end or 0
-    return invalid(
+    return ChunkError(
         f"Invalid request.  There were {received_bytes} byte(s) in the request body.  There should"
         f" have been {end - first} byte(s) (starting at offset {first} and ending at offset"
         f" {end - 1}) according to the Content-Range header."
@@ -138,7 +139,7 @@ def _wrong_size(chunk: Chunk, received_bytes: int) -> StorageError:
 
 
 def _invalid_range(header: str) -> StorageError:
-    return invalid(f"Failed to parse Content-Range header: {header!r}.")
+    return ChunkError(f"Failed to parse Content-Range header: {header!r}.")
 
 
 async def _append(service: StorageService, call: StorageCall, upload_id: str, chunk: Chunk) -> int:
@@ -181,10 +182,10 @@ def _check_total(upload: UploadSession, chunk: Chunk) -> None:
         return
     if declared not in (None, total):
         message = f"X-Upload-Content-Length was {declared}, but Content-Range says {total}."
-        raise invalid(f"Invalid request.  {message}")
+        raise ChunkError(f"Invalid request.  {message}")
     if total < upload.body.size_bytes:
         message = f"{upload.body.size_bytes} byte(s) are uploaded, Content-Range says {total}."
-        raise invalid(f"Invalid request.  {message}")
+        raise ChunkError(f"Invalid request.  {message}")
 
 
 async def _receive_chunk(

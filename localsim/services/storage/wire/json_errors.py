@@ -1,6 +1,8 @@
-"""The refusals of Cloud Storage in the error envelope of its JSON API.
+"""The refusals of Cloud Storage in the error envelope of its JSON API, or as text alone.
 
-Reasons: cloud.google.com/storage/docs/json_api/v1/status-codes.
+Reasons: cloud.google.com/storage/docs/json_api/v1/status-codes. Where Google sends its message
+without an envelope is read from google-resumable-media's system tests: refused downloads of media,
+and what the server of uploads says of the chunks of a resumable upload.
 """
 
 import json
@@ -31,6 +33,13 @@ class ParameterError(StorageError):
         self.parameter = parameter
 
 
+class ChunkError(StorageError):
+    """A refusal of a resumable upload's chunk with 400: its reply is the message alone."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "invalid", message)
+
+
 def check_json_type(request: web.Request) -> None:
     """Raise 400 for a form or plain text where JSON belongs, as Google does.
 
@@ -50,10 +59,19 @@ def missing_parameter(parameter: str) -> ParameterError:
     return ParameterError(parameter, f"Required parameter: {parameter}", "required")
 
 
+def request_refusal(request: web.Request, error: StorageError) -> web.Response:
+    """The reply with the error as that request gets it: as text where media was asked for."""
+    asks_media = request.query.get("alt") == "media" or request.raw_path.startswith("/download/")
+    is_media = asks_media and request.method in ("GET", "HEAD")
+    return _text_response(error, "text/html") if is_media else error_response(error)
+
+
 def error_response(error: StorageError) -> web.Response:
     """The reply with the error; a 304 has no body."""
     if error.code == 304:  # noqa: PLR2004
         return web.Response(status=304)
+    if isinstance(error, ChunkError):
+        return _text_response(error, "text/plain")
     detail = {"message": error.message, "domain": "global", "reason": error.reason}
     place = _PLACES.get(error.reason)
     if isinstance(error, ParameterError):
@@ -65,6 +83,16 @@ def error_response(error: StorageError) -> web.Response:
         status=error.code,
         body=json.dumps(envelope, separators=(",", ":")).encode(),
         headers={"Content-Type": "application/json; charset=UTF-8", **error.headers},
+    )
+
+
+def _text_response(error: StorageError, content_type: str) -> web.Response:
+    if error.code == 304:  # noqa: PLR2004
+        return web.Response(status=304)
+    return web.Response(
+        status=error.code,
+        body=error.message.encode(),
+        headers={"Content-Type": f"{content_type}; charset=UTF-8", **error.headers},
     )
 
 

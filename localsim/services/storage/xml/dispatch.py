@@ -1,9 +1,9 @@
-"""Cloud Storage's XML API, path style: `/BUCKET` and `/BUCKET/OBJECT`.
+"""Cloud Storage's XML API: `/BUCKET` and `/BUCKET/OBJECT`.
 
 It has the paths that are not below those of the JSON API and the retry tests. A bucket may be named
 `storage` or `upload`, so not the first segment decides but the shape of the whole: of such a bucket
 only the objects whose names continue one of those paths, `v1/...`, are out of reach here.
-A bucket in the name of the host (`BUCKET.storage.googleapis.com`) is not an address on loopback.
+A bucket in the name of the host (`BUCKET.storage.googleapis.com`) is in the path already.
 """
 
 import re

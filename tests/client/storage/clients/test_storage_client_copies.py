@@ -55,6 +55,15 @@ def test_compose_takes_the_generations_it_is_given(own_bucket):
     assert whole.download_as_bytes() == b"abc"
 
 
+def test_compose_gives_no_content_type_of_its_own(own_bucket):
+    part = written(own_bucket, "part", b"abc")
+    whole = own_bucket.blob("whole")
+    whole.compose([part, part])
+    assert whole.content_type is None
+    assert own_bucket.get_blob("whole").content_type is None
+    assert whole.download_as_bytes() == b"abcabc"
+
+
 def test_a_composed_object_outlives_its_parts(own_bucket):
     data = os.urandom(400_000)
     parts = [written(own_bucket, "a", data[:200_000]), written(own_bucket, "b", data[200_000:])]

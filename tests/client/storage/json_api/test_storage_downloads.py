@@ -45,7 +45,15 @@ def test_range_forms(digits, header, status, body, content_range):
 def test_a_range_behind_the_end(digits, header):
     reply = digits.request("GET", f"{digits.objects}/x?alt=media", Range=header)
     assert (reply.status, reply.headers["Content-Range"]) == (416, "bytes */10")
-    assert reply.reason == "requestedRangeNotSatisfiable"
+    assert reply.message == "Request range not satisfiable"
+
+
+@pytest.mark.parametrize("path", ["{objects}/none?alt=media", "/download{objects}/none"])
+def test_the_refusal_of_a_download_is_its_message_alone(digits, path):
+    reply = digits.request("GET", path.format(objects=digits.objects))
+    assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=UTF-8")
+    assert reply.message == f"No such object: {digits.name}/none"
+    assert digits.request("GET", f"{digits.objects}/none").reason == "notFound"
 
 
 def test_an_empty_object_has_no_range(box):

@@ -24,7 +24,10 @@ EMPTY_CLASS = "Glob pattern character class at index {} must have at least one c
     ("pattern", "accepted", "rejected"),
     [
         ("a*c", ["ac", "abc"], ["a/c", "abcd"]),
-        ("**/x", ["a/x", "a/b/x", "/x"], ["x", "a/xy"]),
+        ("**/x", ["x", "a/x", "a/b/x", "/x"], ["a/xy", "ax"]),
+        ("a/**/x", ["a/x", "a/b/x"], ["ax", "a/bx"]),
+        ("a**/x", ["a/x", "ab/x", "a/b/x"], ["ax"]),
+        ("**/{x,y}", ["x", "a/y"], ["a/z"]),
         ("a/**", ["a/", "a/b/c"], ["a", "b/a/"]),
         ("?", ["a", "é", "\U0001f600"], ["", "ab", "/"]),
         ("[a-cx]", ["a", "c", "x"], ["d", "-"]),

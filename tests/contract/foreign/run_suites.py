@@ -1,0 +1,103 @@
+"""Runs suites of other people's clients of Cloud Storage, unmodified, against a simulator.
+
+    python tests/contract/foreign/run_suites.py CHECKOUTS [--suite NAME]... [--page FILE] [-- TESTS]
+
+CHECKOUTS holds `src/`, a checkout of each client, and `venv/python`, the environment of the Python
+suites: docs/storage-clients.md says how to make both. Each suite has a simulator of its own, that
+of the Python that runs this program. TESTS replace what `suites.toml` selects. What the suite
+prints and its report lie in CHECKOUTS/runs (or in --runs). With --page the table of that page
+shows the results. Exit status 1 when a test failed.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from suite_cloud import open_suite_cloud
+from suite_results import SuiteResult, read_report
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One table of suites.toml."""
+
+    name: str
+    client: str
+    folder: str
+    wire: str
+    argv: list[str]
+    select: list[str]
+    report: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suites that are named, or all of them; 1 when a test failed."""
+    given, tests = _split(arguments)
+    options = _parser().parse_args(given)
+    suites = read_suites()
+    checkouts = options.checkouts.resolve()
+    runs = (options.runs or checkouts / "runs").resolve()
+    runs.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in options.suite or suites:
+        result = run_suite(suites[name], checkouts, runs, tests)
+        print(result.line(name), flush=True)
+        for test in result.failed:
+            print(f"  {test.name}: {test.message}", flush=True)
+        failed += len(result.failed) + (result.count == 0)
+    return int(failed > 0)
+
+
+def read_suites() -> dict[str, Suite]:
+    """The table of suites."""
+    tables: dict[str, Any] = tomllib.loads((HERE / "suites.toml").read_text("utf-8"))
+    return {name: Suite(name, **table) for name, table in tables.items()}
+
+
+def run_suite(suite: Suite, checkouts: Path, runs: Path, tests: list[str]) -> SuiteResult:
+    """Run one suite on a simulator of its own."""
+    report, log = runs / f"{suite.name}.report", runs / f"{suite.name}.log"
+    report.unlink(missing_ok=True)
+    places = {
+        "python": str(checkouts / "venv" / "python" / "bin" / "python"),
+        "gsutil": shutil.which("gsutil") or "gsutil",
+        "report": str(report),
+    }
+    argv = [word.format(**places) for word in suite.argv] + (tests or suite.select)
+    options = ["--tls"] if suite.wire == "google" else []
+    scratch = Path(tempfile.mkdtemp(prefix="fs", dir=os.environ.get("TMPDIR")))
+    try:
+        with open_suite_cloud(scratch, *options) as cloud:
+            run = cloud.run_google if suite.wire == "google" else cloud.run_plain
+            run(argv, checkouts / "src" / suite.folder, suite.environment, log)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return read_report(suite.report, report, log)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in arguments:
+        return arguments, []
+    mark = arguments.index("--")
+    return arguments[:mark], arguments[mark + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Run other people's suites against a simulator.")
+    parser.add_argument("checkouts", type=Path)
+    parser.add_argument("--suite", action="append", help="one of suites.toml; may be repeated")
+    parser.add_argument("--runs", type=Path, help="where reports go (default: CHECKOUTS/runs)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
