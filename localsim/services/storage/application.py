@@ -14,10 +14,9 @@ from localsim.services.storage.body_process import BodyProcess, is_taken
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
-from localsim.services.storage.signing.bucket_hosts import split_bucket_host
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 from localsim.services.storage.wire.fields import reply_fields
-from localsim.services.storage.wire.inner_requests import complete_path, unfold_query
+from localsim.services.storage.wire.inner_requests import complete_path, place_bucket, unfold_query
 from localsim.services.storage.wire.json_errors import missing_parameter, refusal, request_refusal
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
@@ -83,7 +82,7 @@ def application(
             worded = xml_error_response(refused) if is_xml else request_refusal(request, refused)
             return _ending(request, worded)
 
-    first = (split_bucket_host, complete_path, unfold_query, *middlewares)
+    first = (place_bucket, complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.add_routes(retry_test_routes(faults.retry_tests))

@@ -5,12 +5,11 @@ from aiohttp import web
 from localsim.services.storage.signing.sent_requests import EXTENSIONS, SentRequest
 from localsim.services.storage.signing.signature_claims import AUTHORIZATIONS
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier, Signer
+from localsim.services.storage.wire.inner_requests import VIRTUAL_HOST
 from localsim.services.storage.wire.json_requests import CONTENT_SHA256
 
 SIGNER = web.RequestKey("SIGNER", Signer)
 """Where a request carries the account that has signed it."""
-HOST_BUCKET = web.RequestKey("HOST_BUCKET", tuple[str, str, str])
-"""Where a request to a bucket's own host carries that host, its path there, and the bucket."""
 _SIGNS_IN_QUERY = ("ignature=", "lgorithm=")
 """The ends of the parameters that every signed query has."""
 _SHA256_DIGITS = 64
@@ -37,8 +36,10 @@ def sent_request(request: web.Request) -> SentRequest:
     """The request as its client sent it."""
     path, _, query = request.raw_path.partition("?")
     host, bucket = request.headers["Host"], ""
-    if HOST_BUCKET in request:
-        host, path, bucket = request[HOST_BUCKET]
+    if VIRTUAL_HOST in request:
+        host, sent_path = request[VIRTUAL_HOST]
+        bucket = path.removesuffix(sent_path.partition("?")[0]).removeprefix("/")
+        path = sent_path.partition("?")[0]
     headers = [(name.lower(), value) for name, value in request.headers.items()]
     return SentRequest(request.method, host, path, query, headers, bucket)
 

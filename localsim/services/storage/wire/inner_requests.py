@@ -1,10 +1,12 @@
-"""Requests that stand for others: calls of a batch, a GET with a long query, a path without base.
+"""Requests that stand for others: calls of a batch, a GET with a long query, a path that lacks
+its base, a bucket in the name of the host.
 
 Google's client behind gcloud and gsutil (apitools, `base_api.py`) sends a GET of more than 2,048
 characters as a POST with `X-HTTP-Method-Override: GET` and its query as a form.
 """
 
 import asyncio
+import re
 
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http import RawRequestMessage
@@ -13,6 +15,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from localsim.rules.objects.storage_model import StorageError
+from localsim.services.net.google_hosts import STORAGE_HOST, bucket_of_host
 from localsim.services.storage.wire.json_errors import error_response
 from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, read_all
 
@@ -53,6 +56,41 @@ def inner_request(
         loop,
         client_max_size=MAX_JSON_BYTES,
     )
+
+
+VIRTUAL_HOST = web.RequestKey("VIRTUAL_HOST", tuple[str, str])
+"""Key of a request -> host and raw path as they were sent, where the host named the bucket."""
+_ON_LOOPBACK = re.compile(r"(.+)\.(localhost(?::[0-9]+)?)")
+_BUCKET = re.compile(r"[a-z0-9._-]+")
+"""Names below `localhost` are this machine's (RFC 6761): no web page elsewhere has one."""
+
+
+@web.middleware
+async def place_bucket(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Serve `https://BUCKET.storage.googleapis.com/PATH` as `/BUCKET/PATH`: the XML API.
+
+    So is `http://BUCKET.localhost:PORT/PATH`. It comes before the check of the host, which knows
+    neither of these names.
+    """
+    hosts = request.headers.getall("Host", [])
+    bucket, host = _split_host(hosts[0]) if len(hosts) == 1 else ("", "")
+    if not bucket or not request.raw_path.startswith("/"):
+        return await handler(request)
+    sent = (hosts[0].strip().lower(), request.raw_path)
+    headers = CIMultiDict(request.headers)
+    headers["Host"] = host
+    request = request.clone(
+        rel_url=URL(f"/{bucket}{request.raw_path}", encoded=True), headers=headers
+    )
+    request[VIRTUAL_HOST] = sent
+    return await handler(request)
+
+
+def _split_host(host: str) -> tuple[str, str]:
+    """The bucket that a host names, and the host without it; nothing where it names none."""
+    local = _ON_LOOPBACK.fullmatch(host.strip().lower())
+    bucket, base = local.groups() if local else (bucket_of_host(host) or "", STORAGE_HOST)
+    return (bucket, base) if _BUCKET.fullmatch(bucket) else ("", "")
 
 
 @web.middleware
