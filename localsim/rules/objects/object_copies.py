@@ -22,6 +22,7 @@ from localsim.rules.objects.retention import (
 )
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
+    Bucket,
     NewObject,
     ObjectKey,
     Preconditions,
@@ -86,7 +87,7 @@ class ObjectChanges:
         new.preconditions.check(replaced)
         check_deletable(bucket, replaced, self._clock.now())
         if replaced is not None:
-            self.rows.retire(replaced, keep=has_versions(bucket))
+            self._end_live(bucket, replaced)
         completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)
@@ -98,9 +99,9 @@ class ObjectChanges:
             bucket = self.buckets.get(key.bucket)
             check_deletable(bucket, stored, self._clock.now())
             if key.generation is None:
-                self.rows.retire(stored, keep=has_versions(bucket))
+                self._end_live(bucket, stored)
             else:
-                self.rows.drop(stored)
+                self.rows.delete(bucket, stored)
 
     def compose(
         self, new: NewObject, sources: Sequence[ComposeSource], *, delete_sources: bool = False
@@ -161,10 +162,15 @@ class ObjectChanges:
             body = self.bodies.joined([self.rows.body(original)])
             new = NewObject(source.bucket, target_name, original.properties, preconditions)
             moved = self.place(new, body, original.component_count)
-            # By its generation it goes for good, as the same object lives on.
-            gone = ObjectKey(source.bucket, source.name, original.generation)
-            self.delete(gone)
+            check_deletable(self.buckets.get(source.bucket), original, self._clock.now())
+            self.rows.drop(original)  # the same object lives on: no version of it is kept
         return moved
+
+    def _end_live(self, bucket: Bucket, live: StoredObject) -> None:
+        if has_versions(bucket):
+            self.rows.archive(live)
+        else:
+            self.rows.delete(bucket, live)
 
     def _source(self, bucket: str, source: ComposeSource) -> StoredObject:
         key = ObjectKey(bucket, source.name, source.generation)

@@ -14,14 +14,17 @@ from typing import BinaryIO
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.operation_rows import StorageOperations
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import changed_properties
+from localsim.rules.objects.restores import ObjectRestores
 from localsim.rules.objects.retention import with_expiration
 from localsim.rules.objects.rewrites import ObjectRewrites
 from localsim.rules.objects.storage_model import (
@@ -42,6 +45,8 @@ _OPENING_TRIES = 5
 """An object can be replaced between the look at its row and the opening of its file."""
 
 
+HARD_DELETIONS = 500
+"""So many objects go for good in one change: meanwhile everybody waits."""
 _DATABASE = "objects.sqlite"
 
 
@@ -112,11 +117,20 @@ class ObjectStore(ObjectChanges):
         bodies = BodyDirectory(directory, database)
         self.parts = MultipartUploads(database, bodies, clock, self.place)
         self.uploads = UploadSessions(database, bodies, clock)
-        buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
-        super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
+        self.operations = StorageOperations(database, clock)
+        rows = ObjectRows(database, bodies, clock)
+        deleted = DeletedBuckets(database, clock, rows.soft_deleted)
+        buckets = Buckets(database, clock, deleted, also_delete=self._forget_bucket)
+        super().__init__(database, bodies, rows, buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.restores = ObjectRestores(self, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the simulated cloud."""
+        return self._clock
 
     def begin_again(self, project: str, bucket: str, properties: Properties) -> None:
         """Delete everything and create one bucket, in one change."""
@@ -167,7 +181,7 @@ class ObjectStore(ObjectChanges):
         """A page of the bucket's objects in name order."""
         with self.database.snapshot():
             found = self.buckets.get(bucket)
-            page = list_page(self.database.connection, bucket, query)
+            page = list_page(self.database.connection, bucket, query, self._clock.now())
         if "retentionPolicy" in found.properties:
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
@@ -211,6 +225,21 @@ class ObjectStore(ObjectChanges):
     def close(self) -> None:
         """Close the database."""
         self.database.close()
+
+    def next_hard_deletion_s(self) -> float | None:
+        """When the first of what is soft-deleted goes for good; None where there is none."""
+        moments_s = self.rows.soft_deleted.next_due_s(), self.buckets.deleted.next_due_s()
+        return min((each_s for each_s in moments_s if each_s is not None), default=None)
+
+    def hard_delete(self) -> None:
+        """Delete for good some of what is soft-deleted and due, and free its bytes."""
+        with self.database.change():
+            if self.rows.soft_deleted.purge(HARD_DELETIONS) < HARD_DELETIONS:
+                self.buckets.deleted.purge()
+
+    def _forget_bucket(self, name: str) -> None:
+        self.parts.drop_all(name)
+        self.operations.drop_all(name)
 
     def _delete_rows(self) -> None:
         for table in TABLES:

@@ -29,14 +29,24 @@ _STORAGE = frozenset(
     for kind in ("buckets", "objects")
     for verb in ("create", "delete", "get", "list", "update")
 ) | {
+    "storage.bucketOperations.cancel",
+    "storage.bucketOperations.get",
+    "storage.bucketOperations.list",
+    "storage.buckets.enableObjectRetention",
     "storage.buckets.getIamPolicy",
+    "storage.buckets.getIpFilter",
+    "storage.buckets.restore",
     "storage.buckets.setIamPolicy",
+    "storage.buckets.setIpFilter",
     "storage.managedFolders.list",
     "storage.multipartUploads.abort",
     "storage.multipartUploads.create",
     "storage.multipartUploads.list",
     "storage.multipartUploads.listParts",
     "storage.objects.move",
+    "storage.objects.overrideUnlockedRetention",
+    "storage.objects.restore",
+    "storage.objects.setRetention",
 }
 _COMPUTE_READ = frozenset(
     f"compute.{each}"
@@ -68,7 +78,7 @@ _ACCOUNTS_USE = frozenset({"iam.serviceAccounts.actAs"})
 _ACCOUNTS_CHANGE = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
 )
-_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.buckets."))
+_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.bucket"))
 _OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")

@@ -11,6 +11,7 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import BodyProcess, is_taken
+from localsim.services.storage.hard_deletion import hard_deletions
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
@@ -75,6 +76,7 @@ def application(
     first = (complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
+    app.cleanup_ctx.append(hard_deletions(service))
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
     return app

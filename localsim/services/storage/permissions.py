@@ -34,6 +34,15 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.objects.copy": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.rewrite": ("storage.objects.get", "storage.objects.create"),
     "storage.objects.move": ("storage.objects.move", "storage.objects.create"),
+    "storage.objects.restore": ("storage.objects.restore", "storage.objects.create"),
+    "storage.objects.bulkRestore": (
+        "storage.buckets.restore",
+        "storage.objects.restore",
+        "storage.objects.create",
+    ),
+    "storage.buckets.operations.list": ("storage.bucketOperations.list",),
+    "storage.buckets.operations.get": ("storage.bucketOperations.get",),
+    "storage.buckets.operations.cancel": ("storage.bucketOperations.cancel",),
     "storage.multipartUploads.put": ("storage.multipartUploads.create",),
     "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }

@@ -146,6 +146,14 @@ class BodyDirectory:
             free = [file for file in files if not self._held[file]]
         self._unlink(free)
 
+    def drop(self, generation: int, files: Sequence[str]) -> None:
+        """Within a change: remove the bytes of a generation, which lie in files or in a row."""
+        if files:
+            self._database.after_commit(lambda: self.remove(files))
+        else:
+            statement = "DELETE FROM storage_bodies WHERE generation = ?"
+            self._database.execute(statement, generation)
+
     def sweep(self, *, kept: Set[str], unfinished: Set[str]) -> None:
         """Remove what a killed server left; files of `unfinished` uploads are incoming again."""
         for path in self._objects.glob("*/*"):

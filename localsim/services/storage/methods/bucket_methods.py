@@ -7,6 +7,11 @@ from aiohttp import web
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
+from localsim.services.storage.methods.restore_methods import (
+    get_deleted_bucket,
+    is_about_deleted,
+    list_deleted_buckets,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import missing_parameter
@@ -33,12 +38,16 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
 
 async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe a bucket."""
+    if is_about_deleted(call):
+        return await get_deleted_bucket(service, call)
     bucket = service.buckets.get(call.bucket, call.preconditions, reading=True)
     return _bucket_reply(call, bucket)
 
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a project's buckets."""
+    if is_about_deleted(call):
+        return await list_deleted_buckets(service, call)
     limit = requests.page_limit(call.query)
     buckets = service.buckets.list(
         requests.required_parameter(call.query, "project"),

@@ -5,6 +5,10 @@ from aiohttp import web
 from localsim.rules.objects.properties import writable_properties
 from localsim.rules.objects.storage_model import not_implemented
 from localsim.services.storage.methods.downloads import download_object
+from localsim.services.storage.methods.restore_methods import (
+    get_deleted_object,
+    is_about_deleted,
+)
 from localsim.services.storage.methods.resumable import continue_resumable, start_resumable
 from localsim.services.storage.methods.single_uploads import (
     check_length,
@@ -24,6 +28,8 @@ from localsim.services.storage.wire.resources import listing_reply, object_reply
 
 async def get_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe an object, or with alt=media send its bytes."""
+    if is_about_deleted(call):
+        return await get_deleted_object(service, call)
     if call.query.get("alt") == "media":
         return await download_object(service, call)
     stored = service.objects.get(call.key, call.preconditions, reading=True)

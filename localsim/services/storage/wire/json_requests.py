@@ -36,11 +36,8 @@ DEFAULT_TYPE = "application/octet-stream"
 """The content type of an object for which the client names none."""
 _UNSUPPORTED_PARAMETERS = (
     "destinationKmsKeyName",
-    "enableObjectRetention",
     "filter",
     "kmsKeyName",
-    "restoreToken",
-    "softDeleted",
 )
 _ACL_PARAMETERS = (
     "destinationPredefinedAcl",
@@ -198,6 +195,7 @@ def list_query(query: Query) -> ListQuery:
         end=query.get("endOffset", ""),
         limit=page_limit(query),
         versions=flag_parameter(query, "versions"),
+        soft_deleted=flag_parameter(query, "softDeleted"),
         match_glob=query.get("matchGlob", ""),
         include_trailing_delimiter=flag_parameter(query, "includeTrailingDelimiter"),
     )
