@@ -11,6 +11,10 @@ from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.object_retention import (
+    check_retention_change,
+    without_ended_retention,
+)
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.retention import (
@@ -85,10 +89,13 @@ class ObjectChanges:
         bucket = self.buckets.get(new.bucket)
         replaced = self.rows.live(new.bucket, new.name)
         new.preconditions.check(replaced)
-        check_deletable(bucket, replaced, self._clock.now())
+        now_s = self._clock.now()
+        check_deletable(bucket, replaced, now_s)
+        properties = new_properties(bucket, new.properties)
+        check_retention_change(bucket, {}, properties, overrides=False, now_s=now_s)
         if replaced is not None:
             self._end_live(bucket, replaced)
-        completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
+        completed = dataclasses.replace(new, properties=properties)
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)
 
@@ -160,7 +167,8 @@ class ObjectChanges:
         with self.database.change():
             original = self.find(source, source_preconditions)
             body = self.bodies.joined([self.rows.body(original)])
-            new = NewObject(source.bucket, target_name, original.properties, preconditions)
+            properties = without_ended_retention(original.properties, self._clock.now())
+            new = NewObject(source.bucket, target_name, properties, preconditions)
             moved = self.place(new, body, original.component_count)
             check_deletable(self.buckets.get(source.bucket), original, self._clock.now())
             self.rows.drop(original)  # the same object lives on: no version of it is kept

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from localsim.clock import Clock
 from localsim.rules.objects.glob import Glob, compile_glob
+from localsim.rules.objects.lifetime.object_retention import without_ended_retention
 from localsim.rules.objects.lifetime.soft_delete import (
     RESTORE_TOKEN,
     no_policy,
@@ -147,10 +148,14 @@ class ObjectRestores:
     ) -> StoredObject:
         bucket = self._store.buckets.get(kept.bucket)
         properties = {"storageClass": DEFAULT_CLASS, **restored_properties(kept.properties)}
-        left_out = ["retention"] if copies_acl else ["retention", "acl"]
+        left_out = [] if copies_acl else ["acl"]
         if (bucket.properties.get("autoclass") or {}).get("enabled"):
             left_out.append("storageClass")
-        given = {name: value for name, value in properties.items() if name not in left_out}
+        given = {
+            name: value
+            for name, value in without_ended_retention(properties, self._clock.now()).items()
+            if name not in left_out
+        }
         body = self._store.rows.body(kept)
         self._store.rows.soft_deleted.forget(kept)
         new = NewObject(kept.bucket, kept.name, given, preconditions)

@@ -18,6 +18,7 @@ from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.object_retention import check_retention_change
 from localsim.rules.objects.lifetime.operation_rows import StorageOperations
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
@@ -25,7 +26,7 @@ from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import changed_properties
 from localsim.rules.objects.restores import ObjectRestores
-from localsim.rules.objects.retention import with_expiration
+from localsim.rules.objects.retention import has_expirations, with_expiration
 from localsim.rules.objects.rewrites import ObjectRewrites
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -182,7 +183,7 @@ class ObjectStore(ObjectChanges):
         with self.database.snapshot():
             found = self.buckets.get(bucket)
             page = list_page(self.database.connection, bucket, query, self._clock.now())
-        if "retentionPolicy" in found.properties:
+        if has_expirations(found):
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
 
@@ -201,16 +202,26 @@ class ObjectStore(ObjectChanges):
         return stored
 
     def patch(
-        self, key: ObjectKey, change: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        key: ObjectKey,
+        change: Properties,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        overrides: bool = False,
     ) -> StoredObject:
-        """Change the given fields of the metadata."""
-        return self._rewrite(key, change, preconditions, keep=True)
+        """Change the given fields of the metadata; `overrides` an unlocked retention."""
+        return self._rewrite(key, change, preconditions, keep=True, overrides=overrides)
 
     def update(
-        self, key: ObjectKey, properties: Properties, preconditions: Preconditions
+        self,
+        key: ObjectKey,
+        properties: Properties,
+        preconditions: Preconditions,
+        *,
+        overrides: bool = False,
     ) -> StoredObject:
-        """Replace the metadata as a whole."""
-        return self._rewrite(key, properties, preconditions, keep=False)
+        """Replace the metadata as a whole; `overrides` an unlocked retention."""
+        return self._rewrite(key, properties, preconditions, keep=False, overrides=overrides)
 
     def count(self) -> int:
         """The number of live objects in all buckets."""
@@ -246,16 +257,25 @@ class ObjectStore(ObjectChanges):
             self.database.connection.execute(f"DELETE FROM {table}")
 
     def _rewrite(
-        self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool
+        self,
+        key: ObjectKey,
+        change: Properties,
+        preconditions: Preconditions,
+        *,
+        keep: bool,
+        overrides: bool,
     ) -> StoredObject:
         with self.database.change():
             stored = self.find(key, preconditions)
             now_s = self._clock.now()
+            bucket, before = self.buckets.get(key.bucket), stored.properties
+            after = changed_properties(before, change, keeping=keep, now_s=now_s)
+            check_retention_change(bucket, before, after, overrides=overrides, now_s=now_s)
             result = dataclasses.replace(
                 stored,
-                properties=changed_properties(stored.properties, change, keeping=keep, now_s=now_s),
+                properties=after,
                 metageneration=stored.metageneration + 1,
                 updated_s=now_s,
             )
             self.rows.write(result)
-            return with_expiration(self.buckets.get(key.bucket), result)
+            return with_expiration(bucket, result)

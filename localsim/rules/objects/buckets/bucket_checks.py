@@ -174,6 +174,16 @@ def _autoclass(value: Any, change: BucketChange) -> Any:
     return {**fields, "toggleTime": instant(change.now_s)}
 
 
+def _object_retention(value: Any, change: BucketChange) -> Any:
+    """Once on, it is on for ever."""
+    if value is None or change.before is not None:
+        return change.before
+    mode = _object("objectRetention", value).get("mode")
+    if mode not in (None, "Enabled", "Disabled"):
+        raise invalid(f"Invalid value for: {mode} is not a valid value")
+    return {"mode": mode} if mode == "Enabled" else None
+
+
 def _kept(value: Any, _: BucketChange) -> Any:
     """Keep the value as given; it has no effect here."""
     return value or None
@@ -190,6 +200,7 @@ CHECKS: Mapping[str, Check] = {
     "lifecycle": _lifecycle,
     "location": _location,
     "logging": _kept,
+    "objectRetention": _object_retention,
     "retentionPolicy": _retention_policy,
     "rpo": _kept,
     "softDeletePolicy": _soft_delete,

@@ -32,6 +32,8 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
     if not isinstance(name, str):
         raise missing_parameter("name")
     project = requests.required_parameter(call.query, "project")
+    if requests.flag_parameter(call.query, "enableObjectRetention"):
+        resource["objectRetention"] = {"mode": "Enabled"}
     bucket = await service.commit(service.buckets.create, project, name, resource)
     return _bucket_reply(call, bucket)
 

@@ -19,6 +19,7 @@ from localsim.services.storage.service import Handler, StorageService
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
     StorageCall,
+    flag_parameter,
     list_query,
     page_token,
     read_json_body,
@@ -47,15 +48,24 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
 async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some fields of the metadata."""
     change = writable_properties(await read_json_body(call.request))
-    stored = await service.commit(service.objects.patch, call.key, change, call.preconditions)
+    stored = await service.commit(
+        service.objects.patch, call.key, change, call.preconditions, overrides=_overrides(call)
+    )
     return object_reply(call, stored)
 
 
 async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the metadata as a whole."""
     properties = writable_properties(await read_json_body(call.request))
-    stored = await service.commit(service.objects.update, call.key, properties, call.preconditions)
+    stored = await service.commit(
+        service.objects.update, call.key, properties, call.preconditions, overrides=_overrides(call)
+    )
     return object_reply(call, stored)
+
+
+def _overrides(call: StorageCall) -> bool:
+    """Whether the caller means to shorten, lock or remove a retention."""
+    return flag_parameter(call.query, "overrideUnlockedRetention")
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
