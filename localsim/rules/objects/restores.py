@@ -146,11 +146,8 @@ class ObjectRestores:
     def _restore(
         self, kept: StoredObject, preconditions: Preconditions, *, copies_acl: bool
     ) -> StoredObject:
-        bucket = self._store.buckets.get(kept.bucket)
         properties = {"storageClass": DEFAULT_CLASS, **restored_properties(kept.properties)}
         left_out = [] if copies_acl else ["acl"]
-        if (bucket.properties.get("autoclass") or {}).get("enabled"):
-            left_out.append("storageClass")
         given = {
             name: value
             for name, value in without_ended_retention(properties, self._clock.now()).items()

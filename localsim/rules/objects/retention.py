@@ -94,6 +94,8 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
     if bucket.properties.get("defaultEventBasedHold") and result.get("eventBasedHold") is None:
         result["eventBasedHold"] = True
     default_class = bucket.properties.get("storageClass", DEFAULT_CLASS)
+    if (bucket.properties.get("autoclass") or {}).get("enabled"):
+        result.pop("storageClass", None)
     if result.get("storageClass") is None and default_class != DEFAULT_CLASS:
         result["storageClass"] = default_class
     return result

@@ -253,6 +253,7 @@ class ObjectStore(ObjectChanges):
         self.operations.drop_all(name)
 
     def _delete_rows(self) -> None:
+        self.buckets.forget_all()
         for table in TABLES:
             self.database.connection.execute(f"DELETE FROM {table}")
 

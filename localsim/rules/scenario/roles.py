@@ -73,6 +73,7 @@ _COMPUTE = (
     | {"compute.projects.setCommonInstanceMetadata", "compute.instances.osAdminLogin"}
 )
 _SERVICES_READ = frozenset({"serviceusage.services.list", "serviceusage.quotas.get"})
+_SERVICES_USE = frozenset({"serviceusage.services.use"})
 _ACCOUNTS_READ = frozenset({"iam.serviceAccounts.get", "iam.serviceAccounts.list"})
 _ACCOUNTS_USE = frozenset({"iam.serviceAccounts.actAs"})
 _ACCOUNTS_CHANGE = frozenset(
@@ -113,8 +114,10 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
     "roles/browser": frozenset({"resourcemanager.projects.get"}),
     "roles/serviceusage.serviceUsageViewer": _PROJECT_READ | _SERVICES_READ,
+    "roles/serviceusage.serviceUsageConsumer": _PROJECT_READ | _SERVICES_READ | _SERVICES_USE,
     "roles/serviceusage.serviceUsageAdmin": _PROJECT_READ
     | _SERVICES_READ
+    | _SERVICES_USE
     | {"serviceusage.services.enable"},
     "roles/compute.networkViewer": _COMPUTE_READ - {"compute.projects.get"},
     "roles/compute.viewer": _COMPUTE_READ,
@@ -134,6 +137,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     # An editor sets no policies and reads no secrets.
     "roles/editor": _PROJECT_READ
     | _SERVICES_READ
+    | _SERVICES_USE
     | _ACCOUNTS_READ
     | _ACCOUNTS_USE
     | _ACCOUNTS_CHANGE

@@ -14,12 +14,14 @@ from localsim.rules.objects.buckets.bucket_fields import (
     replaced_settings,
 )
 from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
+from localsim.rules.objects.buckets.ip_filter import filters_addresses
 from localsim.rules.objects.buckets.policies import (
     Binding,
     checked_bindings,
     first_bindings,
     shown_policy,
 )
+from localsim.rules.objects.buckets.requester_pays import requester_pays
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -47,6 +49,11 @@ def check_bucket_name(name: str) -> None:
         raise invalid(f"Invalid bucket name: '{name}'")
 
 
+def is_conditional(settings: Properties) -> bool:
+    """Whether a bucket with these settings does not let in every request."""
+    return filters_addresses(settings) or requester_pays(settings)
+
+
 class Buckets:
     """Every bucket of every project; names are global, as on Google."""
 
@@ -63,6 +70,18 @@ class Buckets:
         self._clock = clock
         self.deleted = deleted
         self._also_delete = also_delete
+        self._conditional: dict[str, Bucket] = {}
+        for row in database.execute("SELECT * FROM storage_buckets"):
+            self._note(bucket_of_row(row))
+
+    @property
+    def conditional(self) -> Mapping[str, Bucket]:
+        """The buckets that do not let in every request, as they were last committed."""
+        return self._conditional
+
+    def forget_all(self) -> None:
+        """Within a change: all buckets are deleted."""
+        self._database.after_commit(self._conditional.clear)
 
     def create(self, project: str, name: str, resource: Properties) -> Bucket:
         """Create a bucket; raises 409 when the name is taken."""
@@ -134,6 +153,7 @@ class Buckets:
                 message = "The bucket you tried to delete is not empty."
                 raise StorageError(409, "conflict", message)
             self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
+            self._database.after_commit(lambda: self._conditional.pop(name, None))
             self.deleted.keep(bucket)
             self._also_delete(name)
 
@@ -198,6 +218,14 @@ class Buckets:
     def _write(self, bucket: Bucket) -> None:
         statement = "INSERT OR REPLACE INTO storage_buckets VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._database.execute(statement, *row_of_bucket(bucket))
+        self._database.after_commit(lambda: self._note(bucket))
+
+    def _note(self, bucket: Bucket) -> None:
+        """Note whether a bucket lets in every request."""
+        if is_conditional(bucket.properties):
+            self._conditional[bucket.name] = bucket
+        else:
+            self._conditional.pop(bucket.name, None)
 
     def _bindings(self, bucket: Bucket) -> Sequence[Binding]:
         query = "SELECT bindings FROM storage_policies WHERE bucket = ?"

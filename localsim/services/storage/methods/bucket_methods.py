@@ -4,6 +4,8 @@ from typing import Any
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.ip_filter import summarized_filter
+from localsim.rules.objects.buckets.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
@@ -19,8 +21,6 @@ from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
-    location_of,
-    location_type,
     reply,
 )
 
@@ -61,8 +61,13 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
     if len(buckets) > limit:
         page["nextPageToken"] = requests.page_token(buckets[limit].name)
     if buckets:
-        page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
+        page["items"] = [_summary(bucket, call.origin) for bucket in buckets[:limit]]
     return reply(call, page)
+
+
+def _summary(bucket: Bucket, origin: str) -> Resource:
+    """A bucket as it is shown among others."""
+    return {**summarized_filter(bucket_resource(bucket, origin))}
 
 
 async def delete_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -119,14 +124,16 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's location, and that its names are flat."""
-    location = location_of(service.buckets.get(call.bucket))
-    resource = {
+    settings = service.buckets.get(call.bucket).properties
+    resource: Resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
-        "location": location,
-        "locationType": location_type(location),
+        "location": location_of_settings(settings),
+        "locationType": location_type(settings),
         "hierarchicalNamespace": {"enabled": False},
     }
+    if "customPlacementConfig" in settings:
+        resource["customPlacementConfig"] = settings["customPlacementConfig"]
     return reply(call, resource)
 
 
