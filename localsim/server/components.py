@@ -13,6 +13,7 @@ from localsim.loopback import LOOPBACK
 from localsim.orchestrator import Orchestrator
 from localsim.rules.cloud import Cloud
 from localsim.rules.db.timekeeping import last_reading
+from localsim.rules.objects.storage_model import StorageError
 from localsim.rules.objects.store import ObjectStore
 from localsim.rules.project.log_store import LogStore
 from localsim.rules.project.project_metadata import ProjectMetadata
@@ -88,7 +89,7 @@ def build_components(
     tls_services = _open_tls_services(settings, state, chosen, clock) if settings.tls else None
     cloud = Cloud(connection, clock, project=PROJECT, project_number=PROJECT_NUMBER, scenario=rules)
     objects = ObjectStore(state.path / "storage", clock)
-    objects.ensure_bucket(PROJECT, BUCKET, bucket_properties(rules))
+    _ensure_bucket(objects, rules)
     environment = _environment(settings, hosts, chosen)
     named = {accounts.email(name, PROJECT): roles for name, roles in ACCOUNTS.items()}
     tokens = WorkerTokens(roles=lambda: cloud.scenario.worker_roles, named=named)
@@ -134,6 +135,13 @@ def build_components(
         offline=settings.offline,
         logs_requests=settings.log_requests,
     )
+
+
+def _ensure_bucket(objects: ObjectStore, rules: Scenario) -> None:
+    try:
+        objects.ensure_bucket(PROJECT, BUCKET, bucket_properties(rules))
+    except StorageError as error:  # of where the scenario wants it
+        raise ServeError(f"bucket_location: {error.message}", 2) from error
 
 
 def bucket_properties(rules: Scenario) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from localsim.rules.objects.glob import Glob, compile_glob
 from localsim.rules.objects.storage_model import StoredObject, invalid
-from localsim.rules.objects.tables import object_of_row
+from localsim.rules.objects.tables import OBJECT_COLUMNS, object_of_row
 
 MAX_PAGE = 1000
 MAX_REJECTED = 5000
@@ -34,6 +34,11 @@ _ORDERED_VERSIONS = (
     f"{_LIVE} UNION ALL {_LIVE.replace('storage_objects', 'storage_noncurrent')}"
     " ORDER BY name, generation"
 )
+_ORDERED_DELETED = (
+    f"SELECT {OBJECT_COLUMNS} FROM storage_soft_deleted"
+    " WHERE bucket = :bucket AND (name, generation) >= (:name, :generation)"
+    " AND hard_delete_s > :now_s ORDER BY name, generation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class ListQuery:
     limit: int = MAX_PAGE
     start_generation: int = 0
     versions: bool = False
+    soft_deleted: bool = False
     match_glob: str = ""
     include_trailing_delimiter: bool = False
 
@@ -67,20 +73,33 @@ class Listing:
         return len(self.items) + len(self.prefixes)
 
 
-def list_page(connection: sqlite3.Connection, bucket: str, query: ListQuery) -> Listing:
-    """Walk the names by index; raises StorageError 400 for a glob that is none."""
+def list_page(
+    connection: sqlite3.Connection, bucket: str, query: ListQuery, now_s: float = 0.0
+) -> Listing:
+    """Walk the names by index; raises StorageError 400 for a glob that is none.
+
+    Of what is soft-deleted that is listed which is still there at `now_s`.
+    """
+    if query.versions and query.soft_deleted:
+        raise invalid("softDeleted and versions cannot both be true.")
     if query.match_glob and query.delimiter not in ("", "/"):
         raise invalid("The delimiter must be '/' where matchGlob is given.")
-    return _Walk(connection, bucket, query).page()
+    return _Walk(connection, bucket, query, now_s).page()
 
 
 class _Walk:
     """A page that is being built."""
 
-    def __init__(self, connection: sqlite3.Connection, bucket: str, query: ListQuery) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, bucket: str, query: ListQuery, now_s: float
+    ) -> None:
         self._connection = connection
-        self._bucket = bucket
         self._query = query
+        self._statement = _ORDERED_VERSIONS if query.versions else _ORDERED_LIVE
+        self._values: dict[str, object] = {"bucket": bucket}
+        if query.soft_deleted:
+            self._statement = _ORDERED_DELETED
+            self._values["now_s"] = now_s
         self._glob: Glob | None = compile_glob(query.match_glob) if query.match_glob else None
         self._literal = "" if self._glob is None else self._glob.literal
         self._most_effort = MAX_EFFORT + (0 if self._glob is None else self._glob.effort)
@@ -141,8 +160,7 @@ class _Walk:
         """The rows in range, read one by one."""
         query, (name, generation) = self._query, position
         rows = self._connection.execute(
-            _ORDERED_VERSIONS if query.versions else _ORDERED_LIVE,
-            {"bucket": self._bucket, "name": name, "generation": generation},
+            self._statement, {**self._values, "name": name, "generation": generation}
         )
         for row in rows:
             name = row[_NAME]

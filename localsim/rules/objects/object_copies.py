@@ -20,6 +20,10 @@ from localsim.rules.objects.encryption.protections import (
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.object_retention import (
+    check_retention_change,
+    without_ended_retention,
+)
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.retention import (
@@ -31,6 +35,7 @@ from localsim.rules.objects.retention import (
 )
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
+    Bucket,
     NewObject,
     ObjectKey,
     Preconditions,
@@ -119,10 +124,13 @@ class ObjectChanges:
         bucket = self.buckets.get(new.bucket)
         replaced = self.rows.live(new.bucket, new.name)
         new.preconditions.check(replaced)
-        check_deletable(bucket, replaced, self._clock.now())
+        now_s = self._clock.now()
+        check_deletable(bucket, replaced, now_s)
+        properties = new_properties(bucket, new.properties)
+        check_retention_change(bucket, {}, properties, overrides=False, now_s=now_s)
         if replaced is not None:
-            self.rows.retire(replaced, keep=has_versions(bucket))
-        completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
+            self._end_live(bucket, replaced)
+        completed = dataclasses.replace(new, properties=properties)
         check_enforced(bucket, completed.properties)
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)
@@ -134,9 +142,9 @@ class ObjectChanges:
             bucket = self.buckets.get(key.bucket)
             check_deletable(bucket, stored, self._clock.now())
             if key.generation is None:
-                self.rows.retire(stored, keep=has_versions(bucket))
+                self._end_live(bucket, stored)
             else:
-                self.rows.drop(stored)
+                self.rows.delete(bucket, stored)
 
     def compose(
         self,
@@ -214,11 +222,11 @@ class ObjectChanges:
         with self.database.change():
             original = self.find(source, source_preconditions)
             body = self.bodies.joined([self.rows.body(original)])
-            new = NewObject(source.bucket, target_name, original.properties, preconditions)
+            properties = without_ended_retention(original.properties, self._clock.now())
+            new = NewObject(source.bucket, target_name, properties, preconditions)
             moved = self.place(new, body, original.component_count)
-            # By its generation it goes for good, as the same object lives on.
-            gone = ObjectKey(source.bucket, source.name, original.generation)
-            self.delete(gone)
+            check_deletable(self.buckets.get(source.bucket), original, self._clock.now())
+            self.rows.drop(original)  # the same object lives on: no version of it is kept
         return moved
 
     def _bodies_of(
@@ -248,6 +256,12 @@ class ObjectChanges:
             self.bodies.keep(body)
             self.database.after_commit(partial(self.bodies.remove, body.files))
         return [bodies[ObjectKey(each.bucket, each.name, each.generation)] for each in sources]
+
+    def _end_live(self, bucket: Bucket, live: StoredObject) -> None:
+        if has_versions(bucket):
+            self.rows.archive(live)
+        else:
+            self.rows.delete(bucket, live)
 
     def _source(self, bucket: str, source: ComposeSource) -> StoredObject:
         key = ObjectKey(bucket, source.name, source.generation)

@@ -6,8 +6,10 @@ from localsim.clock import Clock
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.soft_delete import soft_retention_s
+from localsim.rules.objects.lifetime.soft_deleted_rows import SoftDeletedRows
 from localsim.rules.objects.properties import without_nulls
-from localsim.rules.objects.storage_model import NewObject, ObjectKey, StoredObject
+from localsim.rules.objects.storage_model import Bucket, NewObject, ObjectKey, StoredObject
 from localsim.rules.objects.tables import (
     OBJECT_PLACEHOLDERS,
     TABLES_WITH_FILES,
@@ -24,6 +26,7 @@ class ObjectRows:
         self._database = database
         self._bodies = bodies
         self._clock = clock
+        self.soft_deleted = SoftDeletedRows(database, bodies, clock)
 
     def live(self, bucket: str, name: str) -> StoredObject | None:
         """The live generation of an object, or None."""
@@ -76,22 +79,25 @@ class ObjectRows:
             self._database.execute(statement, stored.generation, body.data or b"")
         return stored
 
-    def retire(self, live: StoredObject, *, keep: bool) -> None:
-        """End a live generation: it becomes noncurrent, or is gone with its bytes."""
-        if keep:
-            self._delete_row(live)
-            self.write(dataclasses.replace(live, deleted_s=self._clock.now()))
-        else:
-            self.drop(live)
+    def archive(self, live: StoredObject) -> None:
+        """Make a live generation noncurrent."""
+        self._delete_row(live)
+        self.write(dataclasses.replace(live, deleted_s=self._clock.now()))
+
+    def delete(self, bucket: Bucket, stored: StoredObject) -> None:
+        """End a generation: soft-deleted by its bucket's policy, or gone with its bytes."""
+        kept_s = soft_retention_s(bucket.properties)
+        if not kept_s:
+            self.drop(stored)
+            return
+        self._delete_row(stored)
+        is_tree = (bucket.properties.get("hierarchicalNamespace") or {}).get("enabled") is True
+        self.soft_deleted.add(stored, kept_s, has_token=is_tree)
 
     def drop(self, stored: StoredObject) -> None:
         """Remove a generation, live or noncurrent, and its bytes."""
         self._delete_row(stored)
-        if stored.body_files:
-            self._database.after_commit(lambda: self._bodies.remove(stored.body_files))
-        else:
-            statement = "DELETE FROM storage_bodies WHERE generation = ?"
-            self._database.execute(statement, stored.generation)
+        self._bodies.drop(stored.generation, stored.body_files)
 
     def count(self) -> int:
         """How many live objects there are in all buckets."""

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from localsim.rules.objects.lifetime.object_retention import (
+    RETENTION,
+    checked_retention,
+    merged_retention,
+)
 from localsim.rules.objects.storage_model import (
     Properties,
     StorageError,
@@ -43,7 +48,7 @@ _TEXT_FIELDS = (
     KMS_KEY_NAME,
     "storageClass",
 )
-_UNSUPPORTED_FIELDS = ("acl", "contexts", "retention")
+_UNSUPPORTED_FIELDS = ("acl", "contexts")
 _FIXED_AFTER_WRITE = ("storageClass", *ENCRYPTION_FIELDS)
 
 
@@ -52,13 +57,15 @@ def writable_properties(resource: Properties) -> dict[str, Any]:
     for name in _UNSUPPORTED_FIELDS:
         if resource.get(name):
             raise not_implemented(f"The object field {name!r}")
-    properties = {
+    properties: dict[str, Any] = {
         name: _checked_text(name, resource[name]) for name in _TEXT_FIELDS if name in resource
     }
     if properties.get("storageClass") is not None:
         properties["storageClass"] = checked_storage_class(properties["storageClass"])
     _moment(properties.get("customTime"))
     holds = {name: _checked_flag(name, resource[name]) for name in HOLD_FIELDS if name in resource}
+    if RETENTION in resource:
+        properties[RETENTION] = checked_retention(resource[RETENTION])
     if "metadata" in resource:
         return {**properties, **holds, "metadata": _checked_metadata(resource["metadata"])}
     return {**properties, **holds}
@@ -97,6 +104,8 @@ def changed_properties(
 def merged_properties(properties: Properties, change: Properties) -> dict[str, Any]:
     """Apply a patch: a None clears its field, `metadata` is merged key by key."""
     result = {**properties, **change}
+    if RETENTION in change:
+        result[RETENTION] = merged_retention(properties.get(RETENTION), change[RETENTION])
     if change.get("metadata") is not None:
         result["metadata"] = {**(properties.get("metadata") or {}), **change["metadata"]}
     return without_nulls(result)

@@ -8,6 +8,7 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+from localsim.rules.objects.lifetime import object_retention
 from localsim.rules.objects.properties import (
     DEFAULT_CLASS,
     ENCRYPTION_FIELDS,
@@ -61,7 +62,16 @@ def check_deletable(bucket: Bucket, stored: StoredObject | None, now_s: float) -
 
 
 def retained_until_s(bucket: Bucket, stored: StoredObject) -> float | None:
-    """When the retention of an object ends; None without a policy and while a hold defers it."""
+    """When both retentions of an object are over, its bucket's and its own; None without any."""
+    moments_s = (
+        _policy_until_s(bucket, stored),
+        object_retention.retained_until_s(stored.properties),
+    )
+    return max((each_s for each_s in moments_s if each_s is not None), default=None)
+
+
+def _policy_until_s(bucket: Bucket, stored: StoredObject) -> float | None:
+    """When the bucket's policy lets go of it; None without a policy, while a hold defers it."""
     policy = bucket.properties.get("retentionPolicy")
     if policy is None or stored.properties.get("eventBasedHold"):
         return None
@@ -78,12 +88,19 @@ def with_expiration(bucket: Bucket, stored: StoredObject) -> StoredObject:
     return dataclasses.replace(stored, properties=properties)
 
 
+def has_expirations(bucket: Bucket) -> bool:
+    """Whether objects of the bucket may be retained."""
+    return not bucket.properties.keys().isdisjoint(("retentionPolicy", "objectRetention"))
+
+
 def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
     """The metadata of a new object; the bucket gives class and hold where it names none."""
     result = {name: value for name, value in properties.items() if name not in _OF_A_GENERATION}
     if bucket.properties.get("defaultEventBasedHold") and result.get("eventBasedHold") is None:
         result["eventBasedHold"] = True
     default_class = bucket.properties.get("storageClass", DEFAULT_CLASS)
+    if (bucket.properties.get("autoclass") or {}).get("enabled"):
+        result.pop("storageClass", None)
     if result.get("storageClass") is None and default_class != DEFAULT_CLASS:
         result["storageClass"] = default_class
     return result
@@ -91,5 +108,11 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
 
 def inherited_properties(source: StoredObject) -> dict[str, Any]:
     """The metadata that a copy takes from its source, which excludes holds, class and keys."""
-    left = (*_OF_A_GENERATION, *HOLD_FIELDS, *ENCRYPTION_FIELDS, "storageClass")
+    left = (
+        *_OF_A_GENERATION,
+        *HOLD_FIELDS,
+        *ENCRYPTION_FIELDS,
+        object_retention.RETENTION,
+        "storageClass",
+    )
     return {name: value for name, value in source.properties.items() if name not in left}

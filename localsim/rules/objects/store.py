@@ -15,19 +15,23 @@ from typing import BinaryIO
 from localsim.clock import Clock
 from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
-from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.kms_keys import KmsKeys
 from localsim.rules.objects.encryption.protections import ObjectProtections
+from localsim.rules.objects.files.body_cipher import apply_cipher, decrypted
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.lifetime.object_retention import check_retention_change
+from localsim.rules.objects.lifetime.operation_rows import StorageOperations
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import changed_properties
-from localsim.rules.objects.retention import with_expiration
+from localsim.rules.objects.restores import ObjectRestores
+from localsim.rules.objects.retention import has_expirations, with_expiration
 from localsim.rules.objects.rewrites import ObjectRewrites
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,
@@ -47,6 +51,8 @@ _OPENING_TRIES = 5
 """An object can be replaced between the look at its row and the opening of its file."""
 
 
+HARD_DELETIONS = 500
+"""So many objects go for good in one change: meanwhile everybody waits."""
 _DATABASE = "objects.sqlite"
 _KMS_SECRET = "kms.key"
 
@@ -131,13 +137,21 @@ class ObjectStore(ObjectChanges):
         self.parts = MultipartUploads(database, bodies, clock, self.place)
         self.uploads = UploadSessions(database, bodies, clock)
         self.hmac_keys = HmacKeys(database, clock)
-        buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
+        self.operations = StorageOperations(database, clock)
         rows = ObjectRows(database, bodies, clock)
+        deleted = DeletedBuckets(database, clock, rows.soft_deleted)
+        buckets = Buckets(database, clock, deleted, also_delete=self._forget_bucket)
         protections = ObjectProtections(KmsKeys(directory / _KMS_SECRET))
         super().__init__(database, bodies, rows, buckets, protections, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.restores = ObjectRestores(self, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the simulated cloud."""
+        return self._clock
 
     def begin_again(self, project: str, bucket: str, properties: Properties) -> None:
         """Delete everything and create one bucket, in one change."""
@@ -195,8 +209,8 @@ class ObjectStore(ObjectChanges):
         """A page of the bucket's objects in name order."""
         with self.database.snapshot():
             found = self.buckets.get(bucket)
-            page = list_page(self.database.connection, bucket, query)
-        if "retentionPolicy" in found.properties:
+            page = list_page(self.database.connection, bucket, query, self._clock.now())
+        if has_expirations(found):
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
 
@@ -215,16 +229,26 @@ class ObjectStore(ObjectChanges):
         return stored
 
     def patch(
-        self, key: ObjectKey, change: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        key: ObjectKey,
+        change: Properties,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        *,
+        overrides: bool = False,
     ) -> StoredObject:
-        """Change the given fields of the metadata."""
-        return self._rewrite(key, change, preconditions, keep=True)
+        """Change the given fields of the metadata; `overrides` an unlocked retention."""
+        return self._rewrite(key, change, preconditions, keep=True, overrides=overrides)
 
     def update(
-        self, key: ObjectKey, properties: Properties, preconditions: Preconditions
+        self,
+        key: ObjectKey,
+        properties: Properties,
+        preconditions: Preconditions,
+        *,
+        overrides: bool = False,
     ) -> StoredObject:
-        """Replace the metadata as a whole."""
-        return self._rewrite(key, properties, preconditions, keep=False)
+        """Replace the metadata as a whole; `overrides` an unlocked retention."""
+        return self._rewrite(key, properties, preconditions, keep=False, overrides=overrides)
 
     def count(self) -> int:
         """The number of live objects in all buckets."""
@@ -240,21 +264,46 @@ class ObjectStore(ObjectChanges):
         """Close the database."""
         self.database.close()
 
+    def next_hard_deletion_s(self) -> float | None:
+        """When the first of what is soft-deleted goes for good; None where there is none."""
+        moments_s = self.rows.soft_deleted.next_due_s(), self.buckets.deleted.next_due_s()
+        return min((each_s for each_s in moments_s if each_s is not None), default=None)
+
+    def hard_delete(self) -> None:
+        """Delete for good some of what is soft-deleted and due, and free its bytes."""
+        with self.database.change():
+            if self.rows.soft_deleted.purge(HARD_DELETIONS) < HARD_DELETIONS:
+                self.buckets.deleted.purge()
+
+    def _forget_bucket(self, name: str) -> None:
+        self.parts.drop_all(name)
+        self.operations.drop_all(name)
+
     def _delete_rows(self) -> None:
+        self.buckets.forget_all()
         for table in TABLES:
             self.database.connection.execute(f"DELETE FROM {table}")
 
     def _rewrite(
-        self, key: ObjectKey, change: Properties, preconditions: Preconditions, *, keep: bool
+        self,
+        key: ObjectKey,
+        change: Properties,
+        preconditions: Preconditions,
+        *,
+        keep: bool,
+        overrides: bool,
     ) -> StoredObject:
         with self.database.change():
             stored = self.find(key, preconditions)
             now_s = self._clock.now()
+            bucket, before = self.buckets.get(key.bucket), stored.properties
+            after = changed_properties(before, change, keeping=keep, now_s=now_s)
+            check_retention_change(bucket, before, after, overrides=overrides, now_s=now_s)
             result = dataclasses.replace(
                 stored,
-                properties=changed_properties(stored.properties, change, keeping=keep, now_s=now_s),
+                properties=after,
                 metageneration=stored.metageneration + 1,
                 updated_s=now_s,
             )
             self.rows.write(result)
-            return with_expiration(self.buckets.get(key.bucket), result)
+            return with_expiration(bucket, result)

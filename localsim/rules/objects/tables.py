@@ -66,6 +66,29 @@ SCHEMA = (
     " PRIMARY KEY (bucket, name)) WITHOUT ROWID",
     f"CREATE TABLE IF NOT EXISTS storage_noncurrent ({_GENERATION}"
     " PRIMARY KEY (bucket, name, generation)) WITHOUT ROWID",
+    f"CREATE TABLE IF NOT EXISTS storage_soft_deleted ({_GENERATION}"
+    " soft_delete_s REAL NOT NULL, hard_delete_s REAL NOT NULL,"
+    " PRIMARY KEY (bucket, name, generation)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS storage_soft_deleted_by_end ON storage_soft_deleted"
+    " (hard_delete_s)",
+    """CREATE TABLE IF NOT EXISTS storage_deleted_buckets (
+    name TEXT NOT NULL,
+    project TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    metageneration INTEGER NOT NULL,
+    properties TEXT NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    hard_delete_s REAL NOT NULL,
+    PRIMARY KEY (name, generation)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_operations (
+    bucket TEXT NOT NULL,
+    id TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_s REAL NOT NULL,
+    PRIMARY KEY (bucket, id)
+    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS storage_bodies (
     generation INTEGER PRIMARY KEY,
     data BLOB NOT NULL
@@ -102,6 +125,9 @@ SCHEMA = (
 TABLES = (
     "storage_objects",
     "storage_noncurrent",
+    "storage_soft_deleted",
+    "storage_deleted_buckets",
+    "storage_operations",
     "storage_bodies",
     "storage_uploads",
     "storage_multiparts",
@@ -113,15 +139,22 @@ TABLES = (
 )
 """Everything but the generations, which never come again."""
 
-TABLES_WITH_FILES = ("storage_objects", "storage_noncurrent", "storage_parts")
+TABLES_WITH_FILES = (
+    "storage_objects",
+    "storage_noncurrent",
+    "storage_soft_deleted",
+    "storage_parts",
+)
 """Those with a column `body_files`."""
 
-_BUCKET_COLUMNS = tuple(field.name for field in dataclasses.fields(Bucket))
+_BUCKET_FIELDS = tuple(field.name for field in dataclasses.fields(Bucket))
+BUCKET_COLUMNS = ", ".join(_BUCKET_FIELDS)
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder().encode
 _OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
 _PROPERTIES, _FILES = map(_OBJECT_COLUMNS.index, ("properties", "body_files"))
 _values = attrgetter(*_OBJECT_COLUMNS)
+OBJECT_COLUMNS = ", ".join(_OBJECT_COLUMNS)
 OBJECT_PLACEHOLDERS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 
@@ -135,8 +168,14 @@ def next_generation(connection: sqlite3.Connection, clock: Clock) -> int:
 @lru_cache(64)  # every call looks at its bucket, which hardly ever changes
 def bucket_of_row(row: tuple[Any, ...]) -> Bucket:
     """Read one row of `SELECT * FROM storage_buckets`."""
-    values = dict(zip(_BUCKET_COLUMNS, row, strict=True))
+    values = dict(zip(_BUCKET_FIELDS, row, strict=True))
     return Bucket(**values | {"properties": json.loads(values["properties"])})
+
+
+def row_of_bucket(bucket: Bucket) -> tuple[Any, ...]:
+    """The columns that `bucket_of_row` reads."""
+    values = {name: getattr(bucket, name) for name in _BUCKET_FIELDS}
+    return tuple((values | {"properties": json.dumps(dict(bucket.properties))}).values())
 
 
 def object_of_row(row: tuple[Any, ...]) -> StoredObject:

@@ -29,14 +29,24 @@ _STORAGE = frozenset(
     for kind in ("buckets", "objects")
     for verb in ("create", "delete", "get", "list", "update")
 ) | {
+    "storage.bucketOperations.cancel",
+    "storage.bucketOperations.get",
+    "storage.bucketOperations.list",
+    "storage.buckets.enableObjectRetention",
     "storage.buckets.getIamPolicy",
+    "storage.buckets.getIpFilter",
+    "storage.buckets.restore",
     "storage.buckets.setIamPolicy",
+    "storage.buckets.setIpFilter",
     "storage.managedFolders.list",
     "storage.multipartUploads.abort",
     "storage.multipartUploads.create",
     "storage.multipartUploads.list",
     "storage.multipartUploads.listParts",
     "storage.objects.move",
+    "storage.objects.overrideUnlockedRetention",
+    "storage.objects.restore",
+    "storage.objects.setRetention",
 }
 _HMAC_KEYS = frozenset(
     f"storage.hmacKeys.{verb}" for verb in ("create", "delete", "get", "list", "update")
@@ -66,12 +76,13 @@ _COMPUTE = (
     | {"compute.projects.setCommonInstanceMetadata", "compute.instances.osAdminLogin"}
 )
 _SERVICES_READ = frozenset({"serviceusage.services.list", "serviceusage.quotas.get"})
+_SERVICES_USE = frozenset({"serviceusage.services.use"})
 _ACCOUNTS_READ = frozenset({"iam.serviceAccounts.get", "iam.serviceAccounts.list"})
 _ACCOUNTS_USE = frozenset({"iam.serviceAccounts.actAs"})
 _ACCOUNTS_CHANGE = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
 )
-_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.buckets."))
+_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.bucket"))
 _OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
@@ -107,8 +118,10 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
     "roles/browser": frozenset({"resourcemanager.projects.get"}),
     "roles/serviceusage.serviceUsageViewer": _PROJECT_READ | _SERVICES_READ,
+    "roles/serviceusage.serviceUsageConsumer": _PROJECT_READ | _SERVICES_READ | _SERVICES_USE,
     "roles/serviceusage.serviceUsageAdmin": _PROJECT_READ
     | _SERVICES_READ
+    | _SERVICES_USE
     | {"serviceusage.services.enable"},
     "roles/compute.networkViewer": _COMPUTE_READ - {"compute.projects.get"},
     "roles/compute.viewer": _COMPUTE_READ,
@@ -128,6 +141,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     # An editor sets no policies and reads no secrets.
     "roles/editor": _PROJECT_READ
     | _SERVICES_READ
+    | _SERVICES_USE
     | _ACCOUNTS_READ
     | _ACCOUNTS_USE
     | _ACCOUNTS_CHANGE

@@ -11,6 +11,7 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import BodyProcess, is_taken
+from localsim.services.storage.hard_deletion import hard_deletions
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, UploadLocks, answer_call
@@ -76,15 +77,12 @@ def application(
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 (whoever asked is told)
-            refused = refusal(error)
-            refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
-            is_xml = _is_xml(request)
-            worded = xml_error_response(refused) if is_xml else request_refusal(request, refused)
-            return _ending(request, worded)
+            return _ending(request, _refusal(request, error))
 
     first = (place_bucket, complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
+    app.cleanup_ctx.append(hard_deletions(service))
     app.add_routes(retry_test_routes(faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
     return app
@@ -94,6 +92,13 @@ def _is_xml(request: web.Request) -> bool:
     """Whether a request is one of the XML API, which www.googleapis.com does not serve."""
     path = request.raw_path.partition("?")[0]
     return storage_xml.is_xml_path(path) and request.host.partition(":")[0] != JSON_API_HOST
+
+
+def _refusal(request: web.Request, error: Exception) -> web.Response:
+    """The reply with an error, in the words of the API that was called."""
+    refused = refusal(error)
+    refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
+    return xml_error_response(refused) if _is_xml(request) else request_refusal(request, refused)
 
 
 def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:

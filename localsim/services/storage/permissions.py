@@ -40,6 +40,15 @@ _ASKED: Mapping[str, Sequence[str]] = {
         for verb in ("create", "delete", "get", "list", "update")
     },
     "storage.projects.serviceAccount.get": ("resourcemanager.projects.get",),
+    "storage.objects.restore": ("storage.objects.restore", "storage.objects.create"),
+    "storage.objects.bulkRestore": (
+        "storage.buckets.restore",
+        "storage.objects.restore",
+        "storage.objects.create",
+    ),
+    "storage.buckets.operations.list": ("storage.bucketOperations.list",),
+    "storage.buckets.operations.get": ("storage.bucketOperations.get",),
+    "storage.buckets.operations.cancel": ("storage.bucketOperations.cancel",),
     "storage.multipartUploads.put": ("storage.multipartUploads.create",),
     "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }

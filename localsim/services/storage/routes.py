@@ -16,6 +16,7 @@ from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
 from localsim.services.storage.methods import object_methods as objects
 from localsim.services.storage.methods import project_methods as projects
+from localsim.services.storage.methods import restore_methods as restores
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.service import Handler, StorageService
@@ -56,6 +57,8 @@ _BUCKETS = "/storage/v1/b"
 _BUCKET = f"{_BUCKETS}/{{bucket}}"
 _OBJECTS = f"{_BUCKET}/o"
 _OBJECT = f"{_OBJECTS}/{{object}}"
+_OPERATIONS = f"{_BUCKET}/operations"
+_OPERATION = f"{_OPERATIONS}/{{operation}}"
 _TARGET = "b/{to_bucket}/o/{to_object}"
 _UPLOADS = "(?:/resumable)?/upload/storage/v1/b/{bucket}/o"
 _PROJECT = "/storage/v1/projects/{project}"
@@ -66,7 +69,6 @@ _ANYTHING_BELOW = "(?:/.*)?"
 _ABSENT_RESOURCES = {
     "storage.anywhereCaches": f"{_BUCKET}/anywhereCaches",
     "storage.bucketAccessControls": f"{_BUCKET}/acl",
-    "storage.buckets.operations": f"{_BUCKET}/operations",
     "storage.defaultObjectAccessControls": f"{_BUCKET}/defaultObjectAcl",
     "storage.folders": f"{_BUCKET}/folders",
     "storage.managedFolders": f"{_BUCKET}/managedFolders",
@@ -126,10 +128,21 @@ ROUTES = (
         projects.get_service_account,
     ),
     _route("storage.batch", f"POST {BATCH}", answer_batch),
-    _route("storage.buckets.restore", f"POST {_BUCKET}/restore"),
+    _route("storage.buckets.restore", f"POST {_BUCKET}/restore", restores.restore_bucket),
     _route("storage.buckets.relocate", f"POST {_BUCKET}/relocate"),
-    _route("storage.objects.restore", f"POST {_OBJECT}/restore"),
-    _route("storage.objects.bulkRestore", f"POST {_OBJECTS}/bulkRestore"),
+    _route("storage.objects.restore", f"POST {_OBJECT}/restore", restores.restore_object),
+    _route("storage.objects.bulkRestore", f"POST {_OBJECTS}/bulkRestore", restores.bulk_restore),
+    _route("storage.buckets.operations.list", f"GET {_OPERATIONS}", restores.list_operations),
+    _route("storage.buckets.operations.get", f"GET {_OPERATION}", restores.get_operation),
+    _route(
+        "storage.buckets.operations.cancel",
+        f"POST {_OPERATION}/cancel",
+        restores.cancel_operation,
+    ),
+    _route(
+        "storage.buckets.operations.advanceRelocateBucket",
+        f"POST {_OPERATION}/advanceRelocateBucket",
+    ),
     _route("storage.objects.watchAll", f"POST {_OBJECTS}/watch"),
     _route("storage.objects.getIamPolicy", f"GET {_OBJECT}/iam"),
     _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam"),

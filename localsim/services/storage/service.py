@@ -18,6 +18,7 @@ from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import ObjectKey, ObjectStore, OpenObject
+from localsim.services.storage.admission import check_admission
 from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier
@@ -170,6 +171,8 @@ async def answer_call(
 
     Raises StorageError, and ConnectionError where the client has lost its connection.
     """
+    if service.buckets.conditional:
+        check_admission(service.buckets.conditional, call)
     if service.watch is not None:
         call = replace(call, trace=await service.watch.begin(call))
     effects = service.faults.of(call.method, call.request)

@@ -180,7 +180,12 @@ REQUESTS = {
     "storage.managedFolders": f"GET {BUCKETS}/box/managedFolders/x",
     "storage.managedFolders.list": f"GET {BUCKETS}/box/managedFolders",
     "storage.anywhereCaches": f"GET {BUCKETS}/box/anywhereCaches",
-    "storage.buckets.operations": f"GET {BUCKETS}/box/operations",
+    "storage.buckets.operations.list": f"GET {BUCKETS}/box/operations",
+    "storage.buckets.operations.get": f"GET {BUCKETS}/box/operations/x",
+    "storage.buckets.operations.cancel": f"POST {BUCKETS}/box/operations/x/cancel",
+    "storage.buckets.operations.advanceRelocateBucket": (
+        f"POST {BUCKETS}/box/operations/x/advanceRelocateBucket"
+    ),
 }
 """The methods of the JSON API, each with the requests by which it is reached."""
 

@@ -4,14 +4,33 @@ The words of the refusals are the JSON API's as a public client's tests recorded
 2026, but for those of a value of the wrong type.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from localsim.rules.objects.buckets.autoclass import check_autoclass, checked_autoclass
+from localsim.rules.objects.buckets.ip_filter import checked_ip_filter
+from localsim.rules.objects.buckets.lifecycle import checked_lifecycle
+from localsim.rules.objects.buckets.placement import (
+    check_placement,
+    check_rpo,
+    checked_location,
+    checked_placement,
+    checked_rpo,
+)
+from localsim.rules.objects.buckets.value_types import (
+    boolean_value,
+    integer_value,
+    object_value,
+)
+from localsim.rules.objects.buckets.web_settings import (
+    checked_cors,
+    checked_logging,
+    checked_website,
+)
 from localsim.rules.objects.encryption.encryption_settings import checked_encryption
 from localsim.rules.objects.properties import DEFAULT_CLASS, checked_storage_class
-from localsim.rules.objects.storage_model import StorageError, instant, invalid
+from localsim.rules.objects.storage_model import Properties, StorageError, instant, invalid
 
 _MAX_LABELS = 64
 _LABEL_CHARACTERS = 63
@@ -21,8 +40,6 @@ _SOFT_DELETE_S = (7 * 86400, 90 * 86400)
 _UNIFORM_ACCESS_LOCKS_S = 90 * 86400
 """So long uniform access can be turned off again: cloud.google.com/storage/docs/buckets."""
 _PREVENTIONS = {"inherited": "inherited", "unspecified": "inherited", "enforced": "enforced"}
-_LIFECYCLE_ACTIONS = ("AbortIncompleteMultipartUpload", "Delete", "SetStorageClass")
-_LOCATION = re.compile(r"[A-Za-z0-9-]{2,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +55,13 @@ class BucketChange:
 Check = Callable[[Any, BucketChange], Any]
 
 
+def _of_value(check: Callable[[Any], Any]) -> Check:
+    """A check that needs to know the value alone."""
+    return lambda value, _: check(value)
+
+
 def _location(value: Any, _: BucketChange) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not _LOCATION.fullmatch(value):
-        raise invalid("The specified location constraint is not valid.")
-    return value.upper()
+    return None if value is None else checked_location(value)
 
 
 def _class(value: Any, _: BucketChange) -> Any:
@@ -51,11 +69,11 @@ def _class(value: Any, _: BucketChange) -> Any:
 
 
 def _flag(value: Any, _: BucketChange) -> Any:
-    return value if value is None else _boolean(value)
+    return value if value is None else boolean_value(value)
 
 
 def _labels(value: Any, _: BucketChange) -> Any:
-    labels = {} if value is None else _object("labels", value)
+    labels = {} if value is None else object_value("labels", value)
     for key, text in labels.items():
         if not _is_label(key) or not key or not (key[0].isalpha()):
             raise invalid(f"Invalid user label: {key}")
@@ -87,10 +105,10 @@ def _retention_policy(value: Any, change: BucketChange) -> Any:
                 f"Bucket '{change.bucket}' has a locked Retention Policy which cannot be removed.",
             )
         return None
-    given = _object("retentionPolicy", value).get("retentionPeriod")
+    given = object_value("retentionPolicy", value).get("retentionPeriod")
     if given is None:
         return before or None
-    period_s = _integer(given)
+    period_s = integer_value(given)
     if not 1 <= period_s <= _MAX_RETENTION_S:
         raise invalid(
             "Retention policy must have a retention period greater than 0 and less than 100 years."
@@ -110,11 +128,11 @@ def _retention_policy(value: Any, change: BucketChange) -> Any:
 def _soft_delete(value: Any, change: BucketChange) -> Any:
     if value is None:
         return None
-    given = _object("softDeletePolicy", value).get("retentionDurationSeconds")
+    given = object_value("softDeletePolicy", value).get("retentionDurationSeconds")
     if given is None:
         return change.before
     least_s, most_s = _SOFT_DELETE_S
-    duration_s = _integer(given)
+    duration_s = integer_value(given)
     if duration_s and not least_s <= duration_s <= most_s:
         raise invalid(
             "Soft delete policy must have a retention duration between 7 days and 90 days."
@@ -123,25 +141,13 @@ def _soft_delete(value: Any, change: BucketChange) -> Any:
     return {"retentionDurationSeconds": str(duration_s), **effective}
 
 
-def _lifecycle(value: Any, _: BucketChange) -> Any:
-    """Keep a lifecycle as given; no rule of it is applied here."""
-    rules = [] if value is None else _object("lifecycle", value).get("rule") or []
-    for rule in _list("lifecycle.rule", rules):
-        action = _object("action", _object("rule", rule).get("action") or {}).get("type")
-        if action not in _LIFECYCLE_ACTIONS:
-            raise invalid(f"Invalid value for: {action} is not a valid value")
-        if not _object("condition", rule.get("condition") or {}):
-            raise invalid("Lifecycle rules must have a condition.")
-    return {"rule": rules} if rules else None
-
-
 def _iam_configuration(value: Any, change: BucketChange) -> Any:
-    given = {} if value is None else _object("iamConfiguration", value)
+    given = {} if value is None else object_value("iamConfiguration", value)
     prevention = given.get("publicAccessPrevention", "inherited")
     if not isinstance(prevention, str) or prevention not in _PREVENTIONS:
         raise invalid(f"Invalid value for: {prevention} is not a valid value")
-    access = _object("uniformBucketLevelAccess", given.get("uniformBucketLevelAccess") or {})
-    uniform: dict[str, Any] = {"enabled": _boolean(access.get("enabled", False))}
+    access = object_value("uniformBucketLevelAccess", given.get("uniformBucketLevelAccess") or {})
+    uniform: dict[str, Any] = {"enabled": boolean_value(access.get("enabled", False))}
     if uniform["enabled"]:
         locked = instant(change.now_s + _UNIFORM_ACCESS_LOCKS_S)
         uniform["lockedTime"] = _locked_time(change.before) or locked
@@ -158,70 +164,49 @@ def _locked_time(configuration: Any) -> Any:
 
 def _of_flag(flag: str) -> Check:
     def check(value: Any, _: BucketChange) -> Any:
-        fields = {} if value is None else _object(flag, value)
-        return {flag: _boolean(fields[flag])} if fields.get(flag) is not None else None
+        fields = {} if value is None else object_value(flag, value)
+        return {flag: boolean_value(fields[flag])} if fields.get(flag) is not None else None
 
     return check
 
 
-def _autoclass(value: Any, change: BucketChange) -> Any:
-    if value is None:
-        return None
-    fields = _object("autoclass", value)
-    enabled = _boolean(fields.get("enabled", False))
-    before = change.before or {}
-    if before.get("enabled", False) == enabled and before:
-        return {**fields, "toggleTime": before["toggleTime"]}
-    return {**fields, "toggleTime": instant(change.now_s)}
-
-
-def _kept(value: Any, _: BucketChange) -> Any:
-    """Keep the value as given; it has no effect here."""
-    return value or None
+def _object_retention(value: Any, change: BucketChange) -> Any:
+    """Once on, it is on for ever."""
+    if value is None or change.before is not None:
+        return change.before
+    mode = object_value("objectRetention", value).get("mode")
+    if mode not in (None, "Enabled", "Disabled"):
+        raise invalid(f"Invalid value for: {mode} is not a valid value")
+    return {"mode": mode} if mode == "Enabled" else None
 
 
 CHECKS: Mapping[str, Check] = {
-    "autoclass": _autoclass,
+    "autoclass": lambda value, change: checked_autoclass(value, change.before, change.now_s),
     "billing": _of_flag("requesterPays"),
-    "cors": _kept,
-    "customPlacementConfig": _kept,
+    "cors": _of_value(checked_cors),
+    "customPlacementConfig": lambda value, change: checked_placement(value, change.before),
     "defaultEventBasedHold": _flag,
     "encryption": lambda value, change: checked_encryption(value, change.before, change.now_s),
     "iamConfiguration": _iam_configuration,
+    "ipFilter": _of_value(checked_ip_filter),
     "labels": _labels,
-    "lifecycle": _lifecycle,
+    "lifecycle": _of_value(checked_lifecycle),
     "location": _location,
-    "logging": _kept,
+    "logging": _of_value(checked_logging),
+    "objectRetention": _object_retention,
     "retentionPolicy": _retention_policy,
-    "rpo": _kept,
+    "rpo": _of_value(checked_rpo),
     "softDeletePolicy": _soft_delete,
     "storageClass": _class,
     "versioning": _of_flag("enabled"),
-    "website": _kept,
+    "website": _of_value(checked_website),
 }
 """Every setting that is kept; None stands for one that is not set."""
 
 
-def _object(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise invalid(f"{name} must be an object.")
-    return value
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise invalid(f"{name} must be a list.")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise invalid(f"Invalid value for TYPE_BOOL field: {value!r}")
-    return value
-
-
-def _integer(value: Any) -> int:
-    """An int64, which JSON may write as a string."""
-    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
-        raise invalid(f"Parse Error: Invalid value for TYPE_INT64 field: '{value}'.")
-    return int(value)
+JOINT_CHECKS: Mapping[Callable[[Properties], None], Sequence[str]] = {
+    check_placement: ("customPlacementConfig", "location"),
+    check_rpo: ("rpo",),
+    check_autoclass: ("autoclass", "lifecycle", "storageClass"),
+}
+"""The checks of settings that depend on each other, for when one of them changes."""

@@ -7,16 +7,18 @@ list, null removes; as a public client's tests recorded of the JSON API in Septe
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.rules.objects.buckets.bucket_checks import CHECKS, BucketChange
+from localsim.rules.objects.buckets.bucket_checks import CHECKS, JOINT_CHECKS, BucketChange
+from localsim.rules.objects.buckets.placement import with_named_pair
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
 
-_UNSUPPORTED = ("acl", "defaultObjectAcl", "hierarchicalNamespace", "ipFilter")
+_UNSUPPORTED = ("acl", "defaultObjectAcl", "hierarchicalNamespace")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:
     """The settings of a new bucket; raises StorageError."""
-    return _applied(bucket, {}, {"iamConfiguration": {}, **_known(resource)}, now_s)
+    given = _known(with_named_pair(resource))
+    return _applied(bucket, {}, {"iamConfiguration": {}, **given}, now_s)
 
 
 def patched_settings(
@@ -78,7 +80,11 @@ def _applied(bucket: str, before: Properties, values: Properties, now_s: float) 
     for name, value in values.items():
         if value is None or value != before.get(name):
             result[name] = CHECKS[name](value, BucketChange(bucket, before.get(name), now_s))
-    return {name: value for name, value in result.items() if value is not None}
+    settings = {name: value for name, value in result.items() if value is not None}
+    for check, names in JOINT_CHECKS.items():
+        if any(settings.get(name) != before.get(name) for name in names):
+            check(settings)
+    return settings
 
 
 def _merged(before: Any, value: Any) -> Any:

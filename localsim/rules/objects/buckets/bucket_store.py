@@ -13,12 +13,15 @@ from localsim.rules.objects.buckets.bucket_fields import (
     patched_settings,
     replaced_settings,
 )
+from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
+from localsim.rules.objects.buckets.ip_filter import filters_addresses
 from localsim.rules.objects.buckets.policies import (
     Binding,
     checked_bindings,
     first_bindings,
     shown_policy,
 )
+from localsim.rules.objects.buckets.requester_pays import requester_pays
 from localsim.rules.objects.encryption.encryption_settings import check_default_key
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import (
@@ -29,7 +32,7 @@ from localsim.rules.objects.storage_model import (
     StorageError,
     invalid,
 )
-from localsim.rules.objects.tables import bucket_of_row, next_generation
+from localsim.rules.objects.tables import bucket_of_row, next_generation, row_of_bucket
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _RESERVED = re.compile(r"goog.*|.*g[o0][o0]g[l1][e3].*|[0-9]+(\.[0-9]+){3}")
@@ -47,6 +50,11 @@ def check_bucket_name(name: str) -> None:
         raise invalid(f"Invalid bucket name: '{name}'")
 
 
+def is_conditional(settings: Properties) -> bool:
+    """Whether a bucket with these settings does not let in every request."""
+    return filters_addresses(settings) or requester_pays(settings)
+
+
 class Buckets:
     """Every bucket of every project; names are global, as on Google."""
 
@@ -54,13 +62,27 @@ class Buckets:
         self,
         database: ObjectDatabase,
         clock: Clock,
+        deleted: DeletedBuckets,
         *,
         also_delete: Callable[[str], object] = lambda _bucket: None,
     ) -> None:
         """`also_delete` is called with the name of a bucket that is deleted, within the change."""
         self._database = database
         self._clock = clock
+        self.deleted = deleted
         self._also_delete = also_delete
+        self._conditional: dict[str, Bucket] = {}
+        for row in database.execute("SELECT * FROM storage_buckets"):
+            self._note(bucket_of_row(row))
+
+    @property
+    def conditional(self) -> Mapping[str, Bucket]:
+        """The buckets that do not let in every request, as they were last committed."""
+        return self._conditional
+
+    def forget_all(self) -> None:
+        """Within a change: all buckets are deleted."""
+        self._database.after_commit(self._conditional.clear)
 
     def create(self, project: str, name: str, resource: Properties) -> Bucket:
         """Create a bucket; raises 409 when the name is taken."""
@@ -68,13 +90,7 @@ class Buckets:
         now_s = self._clock.now()
         settings = new_settings(name, resource, now_s)
         with self._database.change():
-            if self._find(name) is not None:
-                raise StorageError(
-                    409,
-                    "conflict",
-                    "Your previous request to create the named bucket succeeded"
-                    " and you already own it.",
-                )
+            self._check_free(name)
             generation = next_generation(self._database.connection, self._clock)
             bucket = Bucket(name, project, generation, 1, settings, now_s, now_s)
             check_default_key(bucket)
@@ -134,13 +150,23 @@ class Buckets:
     def delete(self, name: str, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
         """Delete an empty bucket; raises 409 when it holds objects, noncurrent ones included."""
         with self._database.change():
-            self.get(name, preconditions)
+            bucket = self.get(name, preconditions)
             if self._has_objects(name):
                 message = "The bucket you tried to delete is not empty."
                 raise StorageError(409, "conflict", message)
             self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
-            self._database.execute("DELETE FROM storage_policies WHERE bucket = ?", name)
+            self._database.after_commit(lambda: self._conditional.pop(name, None))
+            self.deleted.keep(bucket)
             self._also_delete(name)
+
+    def restore(self, name: str, generation: int) -> Bucket:
+        """Make a soft-deleted bucket live again; raises 409 when its name is taken."""
+        with self._database.change():
+            self.deleted.get(name, generation)
+            self._check_free(name)
+            bucket = self.deleted.take(name, generation)
+            self._write(bucket)
+        return bucket
 
     def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:
         """The policy of a bucket as storage#policy, in at most the given version."""
@@ -172,6 +198,15 @@ class Buckets:
             changed = self._change(bucket, bucket.properties)
         return shown_policy(changed, bindings, version=3)
 
+    def _check_free(self, name: str) -> None:
+        if self._find(name) is not None:
+            raise StorageError(
+                409,
+                "conflict",
+                "Your previous request to create the named bucket succeeded"
+                " and you already own it.",
+            )
+
     def _change(self, bucket: Bucket, settings: Properties) -> Bucket:
         changed = dataclasses.replace(
             bucket,
@@ -184,10 +219,16 @@ class Buckets:
         return changed
 
     def _write(self, bucket: Bucket) -> None:
-        values = {field.name: getattr(bucket, field.name) for field in dataclasses.fields(bucket)}
-        row = values | {"properties": json.dumps(dict(bucket.properties))}
         statement = "INSERT OR REPLACE INTO storage_buckets VALUES (?, ?, ?, ?, ?, ?, ?)"
-        self._database.execute(statement, *row.values())
+        self._database.execute(statement, *row_of_bucket(bucket))
+        self._database.after_commit(lambda: self._note(bucket))
+
+    def _note(self, bucket: Bucket) -> None:
+        """Note whether a bucket lets in every request."""
+        if is_conditional(bucket.properties):
+            self._conditional[bucket.name] = bucket
+        else:
+            self._conditional.pop(bucket.name, None)
 
     def _bindings(self, bucket: Bucket) -> Sequence[Binding]:
         query = "SELECT bindings FROM storage_policies WHERE bucket = ?"

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import hmac
 
-from localsim.rules.objects.encryption.body_cipher import KEY_BYTES
+from localsim.rules.objects.files.body_cipher import KEY_BYTES
 from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
 from localsim.rules.objects.storage_model import Properties, StorageError, StoredObject
 

@@ -13,7 +13,7 @@ import secrets
 from functools import cached_property
 from pathlib import Path
 
-from localsim.rules.objects.encryption.body_cipher import KEY_BYTES
+from localsim.rules.objects.files.body_cipher import KEY_BYTES
 from localsim.rules.objects.storage_model import Bucket, StorageError, invalid
 from localsim.state_directory import synchronize
 

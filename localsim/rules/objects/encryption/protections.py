@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localsim.rules.objects.encryption.body_cipher import unwrap_key, wrap_key
 from localsim.rules.objects.encryption.customer_keys import (
     ALGORITHM,
     CustomerKey,
@@ -12,6 +11,7 @@ from localsim.rules.objects.encryption.customer_keys import (
 )
 from localsim.rules.objects.encryption.encryption_settings import check_enforced, default_key
 from localsim.rules.objects.encryption.kms_keys import VERSION, KmsKeys, check_usable
+from localsim.rules.objects.files.body_cipher import unwrap_key, wrap_key
 from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME, WRAPPED_KEYS
 from localsim.rules.objects.storage_model import Bucket, Properties, StorageError
 

@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from localsim.rules.objects.encryption.body_cipher import apply_cipher, new_data_key
+from localsim.rules.objects.files.body_cipher import apply_cipher, new_data_key
 from localsim.rules.objects.files.checksums import combine_crc32c
 from localsim.rules.objects.files.durable_files import create_private, disk_errors, write_all
 from localsim.rules.objects.files.incoming_body import (
@@ -176,6 +176,14 @@ class BodyDirectory:
             self._doomed.update(files)
             free = [file for file in files if not self._held[file]]
         self._unlink(free)
+
+    def drop(self, generation: int, files: Sequence[str]) -> None:
+        """Within a change: remove the bytes of a generation, which lie in files or in a row."""
+        if files:
+            self._database.after_commit(lambda: self.remove(files))
+        else:
+            statement = "DELETE FROM storage_bodies WHERE generation = ?"
+            self._database.execute(statement, generation)
 
     def sweep(self, *, kept: Set[str], unfinished: Set[str]) -> None:
         """Remove what a killed server left; files of `unfinished` uploads are incoming again."""

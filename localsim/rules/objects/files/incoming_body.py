@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
-from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.files.body_cipher import apply_cipher, decrypted
 from localsim.rules.objects.files.durable_files import (
     create_private,
     disk_errors,

@@ -4,9 +4,16 @@ from typing import Any
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.ip_filter import summarized_filter
+from localsim.rules.objects.buckets.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
+from localsim.services.storage.methods.restore_methods import (
+    get_deleted_bucket,
+    is_about_deleted,
+    list_deleted_buckets,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import missing_parameter
@@ -14,8 +21,6 @@ from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
-    location_of,
-    location_type,
     reply,
 )
 
@@ -27,18 +32,24 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
     if not isinstance(name, str):
         raise missing_parameter("name")
     project = requests.required_parameter(call.query, "project")
+    if requests.flag_parameter(call.query, "enableObjectRetention"):
+        resource["objectRetention"] = {"mode": "Enabled"}
     bucket = await service.commit(service.buckets.create, project, name, resource)
     return _bucket_reply(call, bucket)
 
 
 async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe a bucket."""
+    if is_about_deleted(call):
+        return await get_deleted_bucket(service, call)
     bucket = service.buckets.get(call.bucket, call.preconditions, reading=True)
     return _bucket_reply(call, bucket)
 
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """One page of a project's buckets."""
+    if is_about_deleted(call):
+        return await list_deleted_buckets(service, call)
     limit = requests.page_limit(call.query)
     buckets = service.buckets.list(
         requests.required_parameter(call.query, "project"),
@@ -50,8 +61,13 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
     if len(buckets) > limit:
         page["nextPageToken"] = requests.page_token(buckets[limit].name)
     if buckets:
-        page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
+        page["items"] = [_summary(bucket, call.origin) for bucket in buckets[:limit]]
     return reply(call, page)
+
+
+def _summary(bucket: Bucket, origin: str) -> Resource:
+    """A bucket as it is shown among others."""
+    return {**summarized_filter(bucket_resource(bucket, origin))}
 
 
 async def delete_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -108,14 +124,16 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's location, and that its names are flat."""
-    location = location_of(service.buckets.get(call.bucket))
-    resource = {
+    settings = service.buckets.get(call.bucket).properties
+    resource: Resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
-        "location": location,
-        "locationType": location_type(location),
+        "location": location_of_settings(settings),
+        "locationType": location_type(settings),
         "hierarchicalNamespace": {"enabled": False},
     }
+    if "customPlacementConfig" in settings:
+        resource["customPlacementConfig"] = settings["customPlacementConfig"]
     return reply(call, resource)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from localsim.rules.objects.encryption.body_cipher import new_data_key
+from localsim.rules.objects.files.body_cipher import new_data_key
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.object_copies import Converted, UnconvertedError, UnconvertedSource
 from localsim.rules.objects.storage_model import Hashes, ObjectKey

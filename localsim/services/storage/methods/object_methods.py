@@ -5,6 +5,10 @@ from aiohttp import web
 from localsim.rules.objects.encryption.customer_keys import check_customer_key
 from localsim.rules.objects.properties import writable_properties
 from localsim.services.storage.methods.downloads import download_object
+from localsim.services.storage.methods.restore_methods import (
+    get_deleted_object,
+    is_about_deleted,
+)
 from localsim.services.storage.methods.resumable import continue_resumable, start_resumable
 from localsim.services.storage.methods.single_uploads import (
     check_length,
@@ -15,6 +19,7 @@ from localsim.services.storage.service import Handler, StorageService
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
     StorageCall,
+    flag_parameter,
     list_query,
     page_token,
     read_json_body,
@@ -24,6 +29,8 @@ from localsim.services.storage.wire.resources import listing_reply, object_reply
 
 async def get_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe an object, or with alt=media send its bytes."""
+    if is_about_deleted(call):
+        return await get_deleted_object(service, call)
     if call.query.get("alt") == "media":
         return await download_object(service, call)
     stored = service.objects.get(call.key, call.preconditions, reading=True)
@@ -44,15 +51,24 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
 async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some fields of the metadata."""
     change = writable_properties(await read_json_body(call.request))
-    stored = await service.commit(service.objects.patch, call.key, change, call.preconditions)
+    stored = await service.commit(
+        service.objects.patch, call.key, change, call.preconditions, overrides=_overrides(call)
+    )
     return object_reply(call, stored)
 
 
 async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the metadata as a whole."""
     properties = writable_properties(await read_json_body(call.request))
-    stored = await service.commit(service.objects.update, call.key, properties, call.preconditions)
+    stored = await service.commit(
+        service.objects.update, call.key, properties, call.preconditions, overrides=_overrides(call)
+    )
     return object_reply(call, stored)
+
+
+def _overrides(call: StorageCall) -> bool:
+    """Whether the caller means to shorten, lock or remove a retention."""
+    return flag_parameter(call.query, "overrideUnlockedRetention")
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:

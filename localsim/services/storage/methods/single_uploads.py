@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.encryption.body_cipher import new_data_key
 from localsim.rules.objects.encryption.protections import Protection, RequestKeys
+from localsim.rules.objects.files.body_cipher import new_data_key
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
 from localsim.rules.objects.object_copies import MAX_OBJECT_BYTES
 from localsim.rules.objects.properties import KMS_KEY_NAME, writable_properties

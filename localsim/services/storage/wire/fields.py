@@ -55,11 +55,17 @@ _KINDS: Mapping[str, Known] = {
     "storage.projects.hmacKeys": _HMAC_KEY,
 }
 _POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
+_OPERATION = _known(
+    "done kind name selfLink", error=_ANYTHING, metadata=_ANYTHING, response=_ANYTHING
+)
 _REPLIES: Mapping[str, Known] = {
     "storage.buckets.list": _known("kind nextPageToken", items=_BUCKET, unreachable=_ANYTHING),
     "storage.buckets.getIamPolicy": _POLICY,
     "storage.buckets.setIamPolicy": _POLICY,
     "storage.buckets.testIamPermissions": _known("kind permissions"),
+    "storage.buckets.operations.list": _known("kind nextPageToken", operations=_ANYTHING),
+    "storage.buckets.operations.get": _OPERATION,
+    "storage.objects.bulkRestore": _OPERATION,
     "storage.buckets.getStorageLayout": _known(
         "bucket kind location locationType",
         customPlacementConfig=_ANYTHING,

@@ -40,12 +40,7 @@ CONTENT_SHA256 = web.RequestKey("CONTENT_SHA256", str)
 MAX_JSON_BYTES = 2 * 1024 * 1024
 DEFAULT_TYPE = "application/octet-stream"
 """The content type of an object for which the client names none."""
-_UNSUPPORTED_PARAMETERS = (
-    "enableObjectRetention",
-    "filter",
-    "restoreToken",
-    "softDeleted",
-)
+_UNSUPPORTED_PARAMETERS = ("filter",)
 _ACL_PARAMETERS = (
     "destinationPredefinedAcl",
     "predefinedAcl",
@@ -231,6 +226,7 @@ def list_query(query: Query) -> ListQuery:
         end=query.get("endOffset", ""),
         limit=page_limit(query),
         versions=flag_parameter(query, "versions"),
+        soft_deleted=flag_parameter(query, "softDeleted"),
         match_glob=query.get("matchGlob", ""),
         include_trailing_delimiter=flag_parameter(query, "includeTrailingDelimiter"),
     )

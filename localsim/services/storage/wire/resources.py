@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from localsim.accounts import project_number
+from localsim.rules.objects.buckets.placement import shown_placement
 from localsim.rules.objects.encryption.customer_keys import concealed, listed
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
@@ -20,7 +22,6 @@ from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCa
 
 Resource = dict[str, Any]
 Field = Callable[[StoredObject, str], Any]
-MULTI_REGIONS = ("ASIA", "EU", "US")
 
 
 def _of_properties(name: str) -> Field:
@@ -63,6 +64,10 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
     "temporaryHold": _of_properties("temporaryHold"),
     "eventBasedHold": _of_properties("eventBasedHold"),
     "retentionExpirationTime": _of_properties("retentionExpirationTime"),
+    "retention": _of_properties("retention"),
+    "softDeleteTime": _of_properties("softDeleteTime"),
+    "hardDeleteTime": _of_properties("hardDeleteTime"),
+    "restoreToken": _of_properties("restoreToken"),
     "metadata": _of_properties("metadata"),
     "customerEncryption": _of_properties(CUSTOMER_ENCRYPTION),
     "kmsKeyName": _of_properties(KMS_KEY_NAME),
@@ -93,32 +98,21 @@ def json_reply(document: Any, headers: Mapping[str, str] | None = None) -> web.R
 
 def bucket_resource(bucket: Bucket, origin: str) -> Resource:
     """A bucket as storage#bucket; links name the host that the client used."""
-    location = location_of(bucket)
     return {
         "kind": "storage#bucket",
         "id": bucket.name,
         "selfLink": f"{origin}/storage/v1/b/{bucket.name}",
         "name": bucket.name,
+        "projectNumber": str(project_number(bucket.project)),
         "generation": str(bucket.generation),
         "metageneration": str(bucket.metageneration),
         "storageClass": "STANDARD",
         **bucket.properties,
-        "location": location,
-        "locationType": location_type(location),
+        **shown_placement(bucket.properties),
         "timeCreated": timestamp(bucket.created_s),
         "updated": timestamp(bucket.updated_s),
         "etag": bucket.etag,
     }
-
-
-def location_of(bucket: Bucket) -> str:
-    """The bucket's location in capitals."""
-    return str(bucket.properties.get("location", "US")).upper()
-
-
-def location_type(location: str) -> str:
-    """The type of a location: `region` or `multi-region`."""
-    return "multi-region" if location in MULTI_REGIONS else "region"
 
 
 def object_resource(stored: StoredObject, origin: str) -> Resource:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.requester_pays import PayerError
 from localsim.rules.objects.retention import HoldError
 from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.signing.signature_errors import SignatureError
@@ -63,6 +64,8 @@ def error_response(error: StorageError) -> web.Response:
     code, message = _BY_REASON.get(error.reason) or _BY_STATUS.get(error.code, _OTHERWISE)
     if isinstance(error, HoldError):
         code, message = _UNDER_HOLD
+    if isinstance(error, PayerError):
+        code, message = "UserProjectMissing", error.message
     if error.reason == "retentionPolicyNotMet":
         code, message = _RETAINED
     if error.reason[:1].isupper():  # as only those of this API are

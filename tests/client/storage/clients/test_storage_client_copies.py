@@ -183,5 +183,3 @@ def test_listings_by_glob_and_trailing_delimiter(own_bucket):
     assert names(delimiter="/") == (["b.txt"], ["a/", "c/"])
     trailing = names(delimiter="/", include_trailing_delimiter=True)
     assert trailing == (["a/", "b.txt"], ["a/", "c/"])
-    with pytest.raises(exceptions.MethodNotImplemented, match="softDeleted"):
-        list(own_bucket.list_blobs(soft_deleted=True))

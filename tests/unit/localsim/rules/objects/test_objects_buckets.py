@@ -266,15 +266,6 @@ def test_soft_delete_is_stored(objects):
     assert settings(objects)["softDeletePolicy"] == {"retentionDurationSeconds": "0"}
 
 
-def test_autoclass_tells_since_when(objects):
-    first = patch(objects, autoclass={"enabled": True}).properties["autoclass"]
-    objects.clock.advance(DAY_S)
-    kept = {"enabled": True, "terminalStorageClass": "ARCHIVE"}
-    assert patch(objects, autoclass=kept).properties["autoclass"] == {**first, **kept}
-    off = patch(objects, autoclass={"enabled": False}).properties["autoclass"]
-    assert (off["enabled"], off["toggleTime"] > first["toggleTime"]) == (False, True)
-
-
 def test_who_pays_is_stored(objects):
     assert patch(objects, billing={"requesterPays": True}).properties["billing"] == {
         "requesterPays": True

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localsim.rules.objects.encryption.body_cipher import (
+from localsim.rules.objects.encryption.customer_keys import CustomerKey, parse_customer_key
+from localsim.rules.objects.encryption.encryption_settings import checked_encryption
+from localsim.rules.objects.encryption.kms_keys import KmsKeys, check_key_name
+from localsim.rules.objects.encryption.protections import NO_KEYS, RequestKeys
+from localsim.rules.objects.files.body_cipher import (
     apply_cipher,
     decrypted,
     new_data_key,
     unwrap_key,
     wrap_key,
 )
-from localsim.rules.objects.encryption.customer_keys import CustomerKey, parse_customer_key
-from localsim.rules.objects.encryption.encryption_settings import checked_encryption
-from localsim.rules.objects.encryption.kms_keys import KmsKeys, check_key_name
-from localsim.rules.objects.encryption.protections import NO_KEYS, RequestKeys
 from localsim.rules.objects.object_copies import ComposeSource, UnconvertedError
 from localsim.rules.objects.storage_model import (
     NO_PRECONDITIONS,

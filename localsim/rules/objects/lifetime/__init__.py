@@ -1,0 +1,1 @@
+"""How long objects stay: soft deletion, and the retention of a single object."""
