@@ -89,7 +89,10 @@ def strings_of_v2(sent: SentRequest, date_or_expiry: str) -> Iterator[str]:
         *(f"{name}:{sent.header(name)}" for name in extensions),
     ]
     bucket = f"/{sent.host_bucket}" if sent.host_bucket else ""
-    for path, parameters in product(_paths(sent.raw_path, raw_first=True), _subresources(sent)):
+    paths = _paths(sent.raw_path, raw_first=True)
+    if not bucket and "/" not in sent.raw_path.strip("/"):  # botocore signs /BUCKET as /BUCKET/
+        paths.append(f"{paths[0].rstrip('/')}/")
+    for path, parameters in product(paths, _subresources(sent)):
         yield "\n".join((*lines, f"{bucket}{path}{parameters}"))
 
 

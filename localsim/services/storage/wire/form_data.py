@@ -83,9 +83,15 @@ class FormParser:
 
     def _read_file(self) -> bytes:
         at = self._held.find(self._delimiter)
-        if at >= 0:
-            self.is_complete = True
-            return self._release(at)
+        while at >= 0:
+            end = at + len(self._delimiter)
+            behind = self._held[end : end + 2]
+            if len(behind) < 2:  # noqa: PLR2004
+                return self._release(at)
+            if behind in (b"--", _LINE_END):  # whatever comes behind the file does not count
+                self.is_complete = True
+                return self._release(at)
+            at = self._held.find(self._delimiter, at + 1)
         return self._release(max(0, len(self._held) - len(self._delimiter)))
 
     def _release(self, count: int) -> bytes:
