@@ -12,7 +12,7 @@ from typing import Any
 
 from localsim.rules.objects.glob import Glob, compile_glob
 from localsim.rules.objects.storage_model import StoredObject, invalid
-from localsim.rules.objects.tables import object_of_row
+from localsim.rules.objects.tables import OBJECT_COLUMNS, object_of_row
 
 MAX_PAGE = 1000
 MAX_REJECTED = 5000
@@ -34,6 +34,12 @@ _ORDERED_VERSIONS = (
     f"{_LIVE} UNION ALL {_LIVE.replace('storage_objects', 'storage_noncurrent')}"
     " ORDER BY name, generation"
 )
+_FOLDER = 0  # the generation of a row that stands for a folder
+_FOLDER_ROW = ", ".join(["bucket", "name", str(_FOLDER), *["NULL"] * (OBJECT_COLUMNS - 3)])
+_ORDERED_WITH_FOLDERS = (
+    f"{_LIVE} UNION ALL SELECT {_FOLDER_ROW} FROM storage_folders WHERE bucket = :bucket"
+    f" AND (name, {_FOLDER}) >= (:name, :generation) AND name != :prefix ORDER BY name, generation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class ListQuery:
     versions: bool = False
     match_glob: str = ""
     include_trailing_delimiter: bool = False
+    folders_as_prefixes: bool = False
+    """Whether a folder is shown as a prefix also when nothing is in it."""
 
 
 @dataclass(slots=True)
@@ -71,6 +79,8 @@ def list_page(connection: sqlite3.Connection, bucket: str, query: ListQuery) -> 
     """Walk the names by index; raises StorageError 400 for a glob that is none."""
     if query.match_glob and query.delimiter not in ("", "/"):
         raise invalid("The delimiter must be '/' where matchGlob is given.")
+    if query.folders_as_prefixes and query.delimiter != "/":
+        raise invalid("The delimiter must be '/' where includeFoldersAsPrefixes is given.")
     return _Walk(connection, bucket, query).page()
 
 
@@ -100,6 +110,12 @@ class _Walk:
         return start, query.start_generation if start == query.start else 0
 
     @property
+    def _statement(self) -> str:
+        if self._query.versions:
+            return _ORDERED_VERSIONS
+        return _ORDERED_WITH_FOLDERS if self._query.folders_as_prefixes else _ORDERED_LIVE
+
+    @property
     def _is_full(self) -> bool:
         return len(self._page) >= self._query.limit
 
@@ -121,7 +137,8 @@ class _Walk:
             name = row[_NAME]
             if trailing not in (None, name):
                 break
-            hidden_behind = self._hiding_prefix(name)
+            is_folder = row[_GENERATION] == _FOLDER
+            hidden_behind = self._folded(name) if is_folder else self._hiding_prefix(name)
             is_rejected = self._glob is not None and not self._glob.matches(hidden_behind or name)
             if self._is_tired if is_rejected else self._is_full:
                 self._end_before((name, row[_GENERATION]))
@@ -141,8 +158,13 @@ class _Walk:
         """The rows in range, read one by one."""
         query, (name, generation) = self._query, position
         rows = self._connection.execute(
-            _ORDERED_VERSIONS if query.versions else _ORDERED_LIVE,
-            {"bucket": self._bucket, "name": name, "generation": generation},
+            self._statement,
+            {
+                "bucket": self._bucket,
+                "name": name,
+                "generation": generation,
+                "prefix": query.prefix,
+            },
         )
         for row in rows:
             name = row[_NAME]

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.namespaces import has_folders
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.folders.folder_store import Folders
 from localsim.rules.objects.object_rows import ObjectRows
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.retention import (
@@ -59,6 +61,7 @@ class ObjectChanges:
         self.bodies = bodies
         self.rows = rows
         self.buckets = buckets
+        self.folders = Folders(database, buckets, clock)
         self._clock = clock
 
     def find(
@@ -87,6 +90,8 @@ class ObjectChanges:
         check_deletable(bucket, replaced, self._clock.now())
         if replaced is not None:
             self.rows.retire(replaced, keep=has_versions(bucket))
+        if "/" in new.name and has_folders(bucket.properties):
+            self.folders.ensure_folders_of(new.bucket, new.name)
         completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)

@@ -150,7 +150,7 @@ class Bucket:
     @property
     def etag(self) -> str:
         """The tag that changes with every change of the bucket, its policy's included."""
-        return _etag(self.metageneration)
+        return etag_of(self.metageneration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,10 @@ class StoredObject:
     @property
     def etag(self) -> str:
         """The tag that changes with every change of the content or the metadata."""
-        return _etag(self.generation, self.metageneration)
+        return etag_of(self.generation, self.metageneration)
 
 
-def _etag(*numbers: int) -> str:
+def etag_of(*numbers: int) -> str:
     """The numbers as the first fields of a protocol buffer, as in the etags of Google."""
     data = bytearray()
     for field_number, number in enumerate(numbers, 1):

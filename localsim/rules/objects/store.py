@@ -17,6 +17,7 @@ from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.folders.managed_folders import ManagedFolders
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
@@ -115,6 +116,7 @@ class ObjectStore(ObjectChanges):
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
         super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.managed_folders = ManagedFolders(database, buckets, self.folders, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 

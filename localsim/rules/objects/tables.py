@@ -86,6 +86,32 @@ SCHEMA = (
     updated_s REAL NOT NULL,
     PRIMARY KEY (upload_id, number)
     )""",
+    """CREATE TABLE IF NOT EXISTS storage_folders (
+    bucket TEXT NOT NULL,
+    name TEXT NOT NULL,
+    metageneration INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    PRIMARY KEY (bucket, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_managed_folders (
+    bucket TEXT NOT NULL,
+    name TEXT NOT NULL,
+    metageneration INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    bindings TEXT,
+    writes INTEGER NOT NULL,
+    PRIMARY KEY (bucket, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_operations (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    bucket TEXT NOT NULL,
+    id TEXT NOT NULL,
+    record TEXT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS storage_operations_by_bucket"
+    " ON storage_operations (bucket, number)",
 )
 
 TABLES = (
@@ -97,6 +123,9 @@ TABLES = (
     "storage_parts",
     "storage_policies",
     "storage_rewrites",
+    "storage_folders",
+    "storage_managed_folders",
+    "storage_operations",
     "storage_buckets",
 )
 """Everything but the generations, which never come again."""
@@ -110,6 +139,7 @@ _encode = json.JSONEncoder().encode
 _OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
 _PROPERTIES, _FILES = map(_OBJECT_COLUMNS.index, ("properties", "body_files"))
 _values = attrgetter(*_OBJECT_COLUMNS)
+OBJECT_COLUMNS = len(_OBJECT_COLUMNS)
 OBJECT_PLACEHOLDERS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 

@@ -47,6 +47,17 @@ METHODS = (
     "storage.multipartUploads.listParts",
     "storage.multipartUploads.complete",
     "storage.multipartUploads.abort",
+    *(
+        f"storage.folders.{verb}"
+        for verb in ("insert", "list", "get", "delete", "deleteRecursive", "rename")
+    ),
+    *(
+        f"storage.managedFolders.{verb}"
+        for verb in (
+            *("insert", "list", "get", "delete"),
+            *("getIamPolicy", "setIamPolicy", "testIamPermissions"),
+        )
+    ),
     "storage.batch",
 )
 """What faults can be asked for; the XML API's verbs count as the methods they stand for."""

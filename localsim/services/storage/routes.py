@@ -14,6 +14,8 @@ from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
 from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
+from localsim.services.storage.methods import folder_methods as folders
+from localsim.services.storage.methods import managed_folder_methods as managed_folders
 from localsim.services.storage.methods import object_methods as objects
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
@@ -63,15 +65,44 @@ _ANYTHING_BELOW = "(?:/.*)?"
 _ABSENT_RESOURCES = {
     "storage.anywhereCaches": f"{_BUCKET}/anywhereCaches",
     "storage.bucketAccessControls": f"{_BUCKET}/acl",
-    "storage.buckets.operations": f"{_BUCKET}/operations",
     "storage.defaultObjectAccessControls": f"{_BUCKET}/defaultObjectAcl",
-    "storage.folders": f"{_BUCKET}/folders",
-    "storage.managedFolders": f"{_BUCKET}/managedFolders",
     "storage.notifications": f"{_BUCKET}/notificationConfigs",
     "storage.objectAccessControls": f"{_OBJECT}/acl",
     "storage.projects.hmacKeys": f"{_PROJECT}/hmacKeys",
 }
 """Resources of which there is no method here."""
+
+_FOLDERS = f"{_BUCKET}/folders"
+_FOLDER = f"{_FOLDERS}/{{folder}}"
+_FOLDER_ROWS = {
+    "insert": (f"POST {_FOLDERS}", folders.insert_folder),
+    "list": (f"GET {_FOLDERS}", folders.list_folders),
+    "get": (f"GET {_FOLDER}", folders.get_folder),
+    "delete": (f"DELETE {_FOLDER}", folders.delete_folder),
+    "deleteRecursive": (f"POST {_FOLDER}/deleteRecursive", folders.delete_folder_recursive),
+    "rename": (f"POST {_FOLDER}/renameTo/folders/{{to_folder}}", folders.rename_folder),
+}
+_MANAGED = f"{_BUCKET}/managedFolders"
+_MANAGED_FOLDER = f"{_MANAGED}/{{folder}}"
+_MANAGED_ROWS = {
+    "insert": (f"POST {_MANAGED}", managed_folders.insert_managed_folder),
+    "list": (f"GET {_MANAGED}", managed_folders.list_managed_folders),
+    "get": (f"GET {_MANAGED_FOLDER}", managed_folders.get_managed_folder),
+    "delete": (f"DELETE {_MANAGED_FOLDER}", managed_folders.delete_managed_folder),
+    "getIamPolicy": (f"GET {_MANAGED_FOLDER}/iam", managed_folders.get_managed_folder_policy),
+    "setIamPolicy": (f"PUT {_MANAGED_FOLDER}/iam", managed_folders.set_managed_folder_policy),
+    "testIamPermissions": (
+        f"GET {_MANAGED_FOLDER}/iam/testPermissions",
+        managed_folders.test_managed_folder_permissions,
+    ),
+}
+_OPERATIONS = f"{_BUCKET}/operations"
+_OPERATION_ROWS = {
+    "list": (f"GET {_OPERATIONS}", folders.list_operations),
+    "get": (f"GET {_OPERATIONS}/{{operation}}", folders.get_operation),
+    "cancel": (f"POST {_OPERATIONS}/{{operation}}/cancel", folders.cancel_operation),
+    "advanceRelocateBucket": (f"POST {_OPERATIONS}/{{operation}}/advanceRelocateBucket", None),
+}
 
 ROUTES = (
     _route("storage.buckets.list", f"GET {_BUCKETS}", buckets.list_buckets),
@@ -97,9 +128,6 @@ ROUTES = (
         f"GET {_BUCKET}/storageLayout",
         buckets.get_storage_layout,
     ),
-    _route(
-        "storage.managedFolders.list", f"GET {_BUCKET}/managedFolders", buckets.list_managed_folders
-    ),
     _route("storage.objects.list", f"GET {_OBJECTS}", objects.list_objects),
     _route("storage.objects.get", f"GET {_OBJECT}", objects.get_object),
     _route("storage.objects.get", f"GET /download{_OBJECT}", download_object),
@@ -113,6 +141,9 @@ ROUTES = (
     _route("storage.objects.copy", f"POST {_OBJECT}/copyTo/{_TARGET}", copies.copy_object),
     _route("storage.objects.rewrite", f"POST {_OBJECT}/rewriteTo/{_TARGET}", copies.rewrite_object),
     _route("storage.objects.move", f"POST {_OBJECT}/moveTo/o/{{to_object}}", copies.move_object),
+    *(_route(f"storage.folders.{name}", *row) for name, row in _FOLDER_ROWS.items()),
+    *(_route(f"storage.managedFolders.{name}", *row) for name, row in _MANAGED_ROWS.items()),
+    *(_route(f"storage.buckets.operations.{name}", *row) for name, row in _OPERATION_ROWS.items()),
     _route("storage.batch", f"POST {BATCH}", answer_batch),
     _route("storage.buckets.restore", f"POST {_BUCKET}/restore"),
     _route("storage.buckets.relocate", f"POST {_BUCKET}/relocate"),

@@ -172,11 +172,28 @@ REQUESTS = {
     "storage.channels.stop": "POST /storage/v1/channels/stop",
     "storage.projects.hmacKeys": "GET /storage/v1/projects/p/hmacKeys",
     "storage.projects.serviceAccount.get": "GET /storage/v1/projects/p/serviceAccount",
-    "storage.folders": f"GET {BUCKETS}/box/folders",
-    "storage.managedFolders": f"GET {BUCKETS}/box/managedFolders/x",
+    "storage.folders.insert": f"POST {BUCKETS}/box/folders",
+    "storage.folders.list": f"GET {BUCKETS}/box/folders",
+    "storage.folders.get": f"GET {BUCKETS}/box/folders/x",
+    "storage.folders.delete": f"DELETE {BUCKETS}/box/folders/x",
+    "storage.folders.deleteRecursive": f"POST {BUCKETS}/box/folders/x/deleteRecursive",
+    "storage.folders.rename": f"POST {BUCKETS}/box/folders/x/renameTo/folders/y",
+    "storage.managedFolders.insert": f"POST {BUCKETS}/box/managedFolders",
     "storage.managedFolders.list": f"GET {BUCKETS}/box/managedFolders",
+    "storage.managedFolders.get": f"GET {BUCKETS}/box/managedFolders/x",
+    "storage.managedFolders.delete": f"DELETE {BUCKETS}/box/managedFolders/x",
+    "storage.managedFolders.getIamPolicy": f"GET {BUCKETS}/box/managedFolders/x/iam",
+    "storage.managedFolders.setIamPolicy": f"PUT {BUCKETS}/box/managedFolders/x/iam",
+    "storage.managedFolders.testIamPermissions": (
+        f"GET {BUCKETS}/box/managedFolders/x/iam/testPermissions"
+    ),
     "storage.anywhereCaches": f"GET {BUCKETS}/box/anywhereCaches",
-    "storage.buckets.operations": f"GET {BUCKETS}/box/operations",
+    "storage.buckets.operations.list": f"GET {BUCKETS}/box/operations",
+    "storage.buckets.operations.get": f"GET {BUCKETS}/box/operations/x",
+    "storage.buckets.operations.cancel": f"POST {BUCKETS}/box/operations/x/cancel",
+    "storage.buckets.operations.advanceRelocateBucket": (
+        f"POST {BUCKETS}/box/operations/x/advanceRelocateBucket"
+    ),
 }
 """The methods of the JSON API, each with the requests by which it is reached."""
 

@@ -227,12 +227,36 @@ def module_storage(tmp_path_factory) -> Iterator[Service]:
 @pytest.fixture
 def box(module_storage) -> Box:
     """A bucket that no other test has."""
-    name = f"box-{next(_NUMBERS)}"
-    reply = module_storage.request(
-        "POST", "/storage/v1/b?project=p", json.dumps({"name": name}).encode()
-    )
-    assert reply.status == 200
-    return Box(module_storage, name)
+    return new_box(module_storage)
+
+
+@pytest.fixture
+def tree(module_storage) -> Box:
+    """A bucket with folders that no other test has."""
+    return new_box(module_storage, **HIERARCHICAL)
+
+
+UNIFORM = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}}}
+HIERARCHICAL = {**UNIFORM, "hierarchicalNamespace": {"enabled": True}}
+
+
+def new_box(service: Service, **settings: object) -> Box:
+    """A bucket with the settings, under a name that no other test has."""
+    box = unmade_box(service)
+    reply = make_bucket(box, **settings)
+    assert reply.status == 200, reply.body
+    return box
+
+
+def unmade_box(service: Service) -> Box:
+    """A name that no bucket has."""
+    return Box(service, f"box-{next(_NUMBERS)}")
+
+
+def make_bucket(box: Box, **settings: object) -> Reply:
+    """Make the bucket of a box."""
+    body = json.dumps({"name": box.name, **settings}).encode()
+    return box.request("POST", "/storage/v1/b?project=p", body)
 
 
 @pytest.fixture

@@ -8,15 +8,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.rules.objects.buckets.bucket_checks import CHECKS, BucketChange
+from localsim.rules.objects.buckets.namespaces import (
+    checked_namespace,
+    has_uniform_access,
+    new_namespace,
+)
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
 
-_UNSUPPORTED = ("acl", "defaultObjectAcl", "encryption", "hierarchicalNamespace", "ipFilter")
+__all__ = [
+    "has_uniform_access",
+    "locked_settings",
+    "new_settings",
+    "patched_settings",
+    "prevents_public_access",
+    "replaced_settings",
+]
+
+_UNSUPPORTED = ("acl", "defaultObjectAcl", "encryption", "ipFilter")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:
     """The settings of a new bucket; raises StorageError."""
-    return _applied(bucket, {}, {"iamConfiguration": {}, **_known(resource)}, now_s)
+    settings = _applied(bucket, {}, {"iamConfiguration": {}, **_known(resource)}, now_s)
+    namespace = new_namespace(resource.get("hierarchicalNamespace"))
+    return checked_namespace({**settings, **namespace})
 
 
 def patched_settings(
@@ -28,7 +44,7 @@ def patched_settings(
     merged = {name: _merged(settings.get(name), value) for name, value in change.items()}
     if change.get("labels") == {}:
         merged["labels"] = None
-    return _applied(bucket, settings, merged, now_s)
+    return checked_namespace(_applied(bucket, settings, merged, now_s))
 
 
 def replaced_settings(
@@ -42,7 +58,7 @@ def replaced_settings(
         "location": settings.get("location"),
         "storageClass": DEFAULT_CLASS,
     }
-    return _applied(bucket, settings, {**cleared, **resource}, now_s)
+    return checked_namespace(_applied(bucket, settings, {**cleared, **resource}, now_s))
 
 
 def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
@@ -51,12 +67,6 @@ def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
     if policy is None or policy.get("isLocked"):
         raise invalid(f"Bucket '{bucket}' does not have an unlocked retention policy.")
     return {**settings, "retentionPolicy": {**policy, "isLocked": True}}
-
-
-def has_uniform_access(settings: Properties) -> bool:
-    """Whether only IAM decides who may do what."""
-    access = (settings.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}
-    return access.get("enabled") is True
 
 
 def prevents_public_access(settings: Properties) -> bool:

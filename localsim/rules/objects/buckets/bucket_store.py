@@ -33,6 +33,13 @@ from localsim.rules.objects.tables import bucket_of_row, next_generation
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _RESERVED = re.compile(r"goog.*|.*g[o0][o0]g[l1][e3].*|[0-9]+(\.[0-9]+){3}")
 _MAX_COMPONENT = 63
+_CONTENTS = (
+    "storage_objects",
+    "storage_noncurrent",
+    "storage_folders",
+    "storage_managed_folders",
+)
+"""The tables of which a bucket that is deleted may have no row."""
 
 
 def check_bucket_name(name: str) -> None:
@@ -130,7 +137,7 @@ class Buckets:
             return self._change(bucket, settings)
 
     def delete(self, name: str, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete an empty bucket; raises 409 when it holds objects, noncurrent ones included."""
+        """Delete an empty bucket; raises 409 when it holds objects or folders."""
         with self._database.change():
             self.get(name, preconditions)
             if self._has_objects(name):
@@ -138,6 +145,7 @@ class Buckets:
                 raise StorageError(409, "conflict", message)
             self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
             self._database.execute("DELETE FROM storage_policies WHERE bucket = ?", name)
+            self._database.execute("DELETE FROM storage_operations WHERE bucket = ?", name)
             self._also_delete(name)
 
     def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:
@@ -201,5 +209,5 @@ class Buckets:
             self._database.execute(
                 f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1", name
             ).fetchone()
-            for table in ("storage_objects", "storage_noncurrent")
+            for table in _CONTENTS
         )

@@ -15,7 +15,7 @@ from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
     location_of,
-    location_type,
+    location_type_of,
     reply,
 )
 
@@ -107,19 +107,14 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """The bucket's location, and that its names are flat."""
-    location = location_of(service.buckets.get(call.bucket))
+    """The bucket's location, and whether it has folders; a flat bucket's layout is silent there."""
+    bucket = service.buckets.get(call.bucket)
+    kept = ("customPlacementConfig", "hierarchicalNamespace")
     resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
-        "location": location,
-        "locationType": location_type(location),
-        "hierarchicalNamespace": {"enabled": False},
+        "location": location_of(bucket),
+        "locationType": location_type_of(bucket),
+        **{name: bucket.properties[name] for name in kept if name in bucket.properties},
     }
     return reply(call, resource)
-
-
-async def list_managed_folders(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Answer that there are none; gcloud asks before it deletes recursively."""
-    service.buckets.get(call.bucket)
-    return reply(call, {"kind": "storage#managedFolders"})

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.namespaces import is_zonal
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
@@ -99,7 +100,7 @@ def bucket_resource(bucket: Bucket, origin: str) -> Resource:
         "storageClass": "STANDARD",
         **bucket.properties,
         "location": location,
-        "locationType": location_type(location),
+        "locationType": location_type_of(bucket),
         "timeCreated": timestamp(bucket.created_s),
         "updated": timestamp(bucket.updated_s),
         "etag": bucket.etag,
@@ -114,6 +115,11 @@ def location_of(bucket: Bucket) -> str:
 def location_type(location: str) -> str:
     """The type of a location: `region` or `multi-region`."""
     return "multi-region" if location in MULTI_REGIONS else "region"
+
+
+def location_type_of(bucket: Bucket) -> str:
+    """The type of a bucket's location, which for a zonal bucket is `zone`."""
+    return "zone" if is_zonal(bucket.properties) else location_type(location_of(bucket))
 
 
 def object_resource(stored: StoredObject, origin: str) -> Resource:
