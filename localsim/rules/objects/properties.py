@@ -21,6 +21,8 @@ MAX_METADATA_BYTES = 8 * 1024
 HOLD_FIELDS = ("temporaryHold", "eventBasedHold")
 RETENTION_START = "retentionStart"
 """Not a field of the API: when, in seconds, an event-based hold was last released."""
+OPEN, FINALIZED_S = "open", "finalizedS"
+"""Not fields of the API: whether an object can be appended to, and since when it no longer can."""
 
 _TEXT_FIELDS = (
     "cacheControl",
@@ -32,7 +34,7 @@ _TEXT_FIELDS = (
     "storageClass",
 )
 _UNSUPPORTED_FIELDS = ("acl", "contexts", "customerEncryption", "kmsKeyName", "retention")
-_FIXED_AFTER_WRITE = ("storageClass",)
+_FIXED_AFTER_WRITE = ("storageClass", OPEN, FINALIZED_S)
 
 
 def writable_properties(resource: Properties) -> dict[str, Any]:

@@ -8,7 +8,13 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.rules.objects.properties import DEFAULT_CLASS, HOLD_FIELDS, RETENTION_START
+from localsim.rules.objects.properties import (
+    DEFAULT_CLASS,
+    FINALIZED_S,
+    HOLD_FIELDS,
+    OPEN,
+    RETENTION_START,
+)
 from localsim.rules.objects.storage_model import (
     Bucket,
     Properties,
@@ -18,7 +24,7 @@ from localsim.rules.objects.storage_model import (
 )
 
 EXPIRATION = "retentionExpirationTime"
-_OF_A_GENERATION = (EXPIRATION, RETENTION_START)
+_OF_A_GENERATION = (EXPIRATION, RETENTION_START, OPEN, FINALIZED_S)
 
 
 class HoldError(StorageError):

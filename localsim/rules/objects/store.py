@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from localsim.clock import Clock
+from localsim.rules.objects.appends import ObjectAppends
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
@@ -116,6 +117,7 @@ class ObjectStore(ObjectChanges):
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
         super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.appends = ObjectAppends(self, clock)
         self.managed_folders = ManagedFolders(database, buckets, self.folders, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())

@@ -47,6 +47,7 @@ METHODS = (
     "storage.multipartUploads.listParts",
     "storage.multipartUploads.complete",
     "storage.multipartUploads.abort",
+    *(f"storage.buckets.operations.{verb}" for verb in ("list", "get", "cancel")),
     *(
         f"storage.folders.{verb}"
         for verb in ("insert", "list", "get", "delete", "deleteRecursive", "rename")

@@ -60,6 +60,7 @@ class Service:
     directory: Path | None = None
     clients: list = field(default_factory=list)
     loop: asyncio.AbstractEventLoop | None = None
+    grpc_port: int = 0
 
     @property
     def url(self) -> str:
@@ -152,7 +153,11 @@ class Box:
 
 @contextmanager
 def running(
-    directory: Path, clock: Clock | None = None, receiver: BodyProcess | None = None
+    directory: Path,
+    clock: Clock | None = None,
+    receiver: BodyProcess | None = None,
+    *,
+    with_grpc: bool = False,
 ) -> Iterator[Service]:
     ports: list[int] = []
     started = threading.Event()
@@ -162,16 +167,16 @@ def running(
         stopped = asyncio.Event()
         stop.append((asyncio.get_running_loop(), stopped))
 
-        def ready(port: int) -> None:
-            ports.append(port)
+        def ready(*both: int) -> None:
+            ports.extend(both)
             started.set()
 
-        await serve(directory, ready, stopped, clock, receiver)
+        await serve(directory, ready, stopped, clock, receiver, with_grpc=with_grpc)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
     assert started.wait(20)
-    service = Service(ports[0], directory, loop=stop[0][0])
+    service = Service(ports[0], directory, loop=stop[0][0], grpc_port=ports[1])
     try:
         yield service
     finally:

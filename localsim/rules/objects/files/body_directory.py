@@ -116,6 +116,10 @@ class BodyDirectory:
                 files.append(self._write(data))
         return ObjectBody(size_bytes, crc32c, md5, files=tuple(files))
 
+    def in_files(self, body: ObjectBody) -> tuple[str, ...]:
+        """Within a change: the files of a kept body; of a small one, a new file."""
+        return body.files or (self._write(body.data or b""),)
+
     def size_bytes(self, file: str) -> int:
         """How much is in a kept file; raises OSError."""
         return self._path(file).stat().st_size

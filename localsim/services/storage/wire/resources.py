@@ -12,6 +12,7 @@ from aiohttp import web
 
 from localsim.rules.objects.buckets.namespaces import is_zonal
 from localsim.rules.objects.listing import Listing
+from localsim.rules.objects.properties import FINALIZED_S, OPEN
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
@@ -68,7 +69,11 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
         None if stored.deleted_s is None else timestamp(stored.deleted_s)
     ),
     "timeStorageClassUpdated": lambda stored, _: timestamp(stored.created_s),
-    "timeFinalized": lambda stored, _: timestamp(stored.created_s),
+    "timeFinalized": lambda stored, _: (
+        None
+        if stored.properties.get(OPEN)
+        else timestamp(stored.properties.get(FINALIZED_S, stored.created_s))
+    ),
 }
 """storage#object field by field; what is None is left out, as Google does."""
 
