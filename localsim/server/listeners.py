@@ -52,9 +52,10 @@ from localsim.services.other_apis.message_calls import MessageMethods
 from localsim.services.rest import rest
 from localsim.services.storage import application as storage
 from localsim.services.storage.body_process import BodyProcess
-from localsim.services.storage.control_grpc import StorageControlHandler
+from localsim.services.storage.grpc.storage_handlers import StorageHandlers
 from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
+from localsim.services.storage.service import StorageService, open_service
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.request_log import RequestLog
@@ -81,23 +82,24 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     """Open every port, and bring up the workers that should be up."""
     orchestrator, chosen, tls_services = parts.orchestrator, parts.ports, parts.tls_services
     await parts.slices.sweep(orchestrator.cloud.slices_to_keep())
-    await _open_grpc(parts, stack)
+    storage_service = _open_storage(parts, state, stack)
+    await _open_grpc(parts, storage_service, stack)
     if tls_services is not None:
         await service_ports.serve_secure_grpc(
-            _grpc_handlers(parts),
+            _grpc_handlers(parts, storage_service),
             chosen["google_tpu"],
             stack,
             certificate=tls_services.certificate,
-            interceptors=(GrpcAuthorization(_callers(parts), tls_services.project),),
+            interceptors=(_grpc_authorization(parts, tls_services.project),),
         )
     servers = {}
-    for name, app in _applications(parts, state, stack).items():
+    for name, app in _applications(parts, state, storage_service).items():
         inside = await _open_vpc_sockets(parts, name, stack)
         outside = _service_ports(name, chosen, tls_services)
         servers[name] = await service_ports.serve_http(
             app, stack, *outside, inside=inside, unpacks=name != "storage"
         )
-    await _open_tls_front(parts, state, servers, stack)
+    await _open_tls_front(parts, state, servers, storage_service, stack)
     await _open_socks(parts, stack)
     await _open_relays(parts, stack)
     await _open_workstation(parts, stack)
@@ -106,14 +108,16 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     await orchestrator.reboot()
 
 
-async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
+async def _open_grpc(
+    parts: Components, storage_service: StorageService, stack: AsyncExitStack
+) -> None:
     """Serve gRPC without TLS, behind what guards it."""
     port = parts.ports["tpu_grpc"]
     front = GrpcFront(_own_names(parts.ports, *OWN_NAMES))
     stack.push_async_callback(front.close)
-    authorization = GrpcAuthorization(_callers(parts), PROJECT, secure=False)
+    authorization = _grpc_authorization(parts, PROJECT, secure=False)
     front.server_port = await service_ports.start_grpc(
-        _grpc_handlers(parts, front.admits), stack, interceptors=(authorization,)
+        _grpc_handlers(parts, storage_service, front.admits), stack, interceptors=(authorization,)
     )
     for listening in service_ports.open_port(port):
         front.open(listening)
@@ -121,16 +125,39 @@ async def _open_grpc(parts: Components, stack: AsyncExitStack) -> None:
         front.open(listening)
 
 
+def _grpc_authorization(parts: Components, project: str, *, secure: bool = True) -> Any:
+    roles_of = parts.objects.buckets.roles_of
+    return GrpcAuthorization(_callers(parts), project, secure=secure, bucket_roles=roles_of)
+
+
 def _grpc_handlers(
-    parts: Components, admits: Callable[[str], bool] = lambda _: True
+    parts: Components,
+    storage_service: StorageService,
+    admits: Callable[[str], bool] = lambda _: True,
 ) -> tuple[Any, ...]:
     """Cloud TPU, and behind it nothing: it answers every method that the others do not have."""
     methods = MessageMethods(parts.project, other_api_server.MESSAGE_METHODS, admits)
-    return (methods, *tpu_grpc.handlers(parts.orchestrator, admits))
+    of_storage = StorageHandlers(storage_service, admits)
+    return (methods, of_storage, *tpu_grpc.handlers(parts.orchestrator, admits))
+
+
+def _open_storage(
+    parts: Components, state: StateDirectory, stack: AsyncExitStack
+) -> StorageService:
+    """The storage service of every wire, with what watches it."""
+    orchestrator = parts.orchestrator
+    receiver = BodyProcess()
+    stack.callback(receiver.close)
+    faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
+    log = _request_log(parts, state, stack)
+    holds = RequestHolds(orchestrator, parts.slices.is_up)
+    watch = RequestWatch(log, holds, parts.slices.find_sender)
+    signatures = SignatureVerifier(parts.objects.hmac_keys, _public_keys(parts.tls_services))
+    return open_service(parts.objects, faults, receiver, watch, signatures)
 
 
 def _applications(
-    parts: Components, state: StateDirectory, stack: AsyncExitStack
+    parts: Components, state: StateDirectory, storage_service: StorageService
 ) -> dict[str, Any]:
     """The HTTP applications, by the name of their port."""
     orchestrator, tls_services = parts.orchestrator, parts.tls_services
@@ -139,27 +166,22 @@ def _applications(
     granted: Callable[[str], Any] = oauth2.refuse_assertion
     if tls_services is not None:
         granted = tls_services.tokens.granted
-    receiver = BodyProcess()
-    stack.callback(receiver.close)
-    faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
-    signatures = SignatureVerifier(parts.objects.hmac_keys, _public_keys(tls_services))
-    authorization = storage_authorization(callers, parts.objects.buckets.roles_of, signatures)
+    authorization = storage_authorization(
+        callers, parts.objects.buckets.roles_of, storage_service.signatures
+    )
     storage_guards = (*guards, authorization)
     authorize = other_api_authorization(callers, PROJECT)
-    log = _request_log(parts, state, stack)
-    holds = RequestHolds(orchestrator, parts.slices.is_up)
-    watch = RequestWatch(log, holds, parts.slices.find_sender)
     return {
         "tpu_rest": rest.application(
             orchestrator,
             (dated(orchestrator.clock.now), *guards, rest_authorization(callers)),
         ),
-        "storage": storage.application(
-            parts.objects, storage_guards, faults, receiver, watch, signatures
-        ),
+        "storage": storage.application(storage_service, storage_guards),
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
-        "control": control.application(build_controls(parts, watch), state.token(), own),
+        "control": control.application(
+            build_controls(parts, storage_service.watch), state.token(), own
+        ),
     }
 
 
@@ -281,6 +303,7 @@ async def _open_tls_front(
     parts: Components,
     state: StateDirectory,
     servers: Mapping[str, Callable[[], asyncio.Protocol]],
+    storage_service: StorageService,
     stack: AsyncExitStack,
 ) -> None:
     """Answer to Google's names in the VPC."""
@@ -291,9 +314,8 @@ async def _open_tls_front(
         return (await asyncio.to_thread(find_certificates, state)).server_context()
 
     async def start_grpc() -> int:
-        control = StorageControlHandler(parts.objects, front.admits)
-        handlers = (control, *_grpc_handlers(parts, front.admits))
-        guard = GrpcAuthorization(_callers(parts), PROJECT)
+        handlers = _grpc_handlers(parts, storage_service, front.admits)
+        guard = _grpc_authorization(parts, PROJECT)
         return await service_ports.start_grpc(handlers, stack, interceptors=(guard,))
 
     by_host = {host: servers[name] for host, name in SERVICE_OF.items()}

@@ -23,8 +23,9 @@ from localsim.services.net.wire_errors import http_error, refusing_handler
 from localsim.services.other_apis.other_api_calls import ApiMethod
 from localsim.services.other_apis.other_api_server import MESSAGE_METHODS, Authorize
 from localsim.services.rest import discovery, rest
-from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
+from localsim.services.storage.grpc import method_names as storage_methods
+from localsim.services.storage.grpc.method_names import ROUTING
 from localsim.services.storage.permissions import (
     bucket_of,
     is_form_upload,
@@ -42,16 +43,13 @@ from localsim.services.storage.xml.form_uploads import FORM_AUTHORIZATION, FormA
 
 STORAGE = "storage.googleapis.com"
 NEIGHBOURS = {
-    control_grpc.METHOD.strip("/").replace("/", "."): (STORAGE, control_grpc.PERMISSION),
-    **{
-        method.grpc.replace("/", "."): (method.service, method.permission)
-        for method in MESSAGE_METHODS
-    },
+    method.grpc.replace("/", "."): (method.service, method.permission) for method in MESSAGE_METHODS
 }
 """Full name of a method that is not Cloud TPU's -> its service and the permission it asks for."""
-ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
+BucketRoles = Callable[[str, Collection[str]], Iterable[str]]
+"""From a bucket and members to the roles that its policy gives any of them."""
 _Refuse = Callable[[web.Request, Any], web.Response]
 
 
@@ -101,11 +99,20 @@ class Authenticator:
 class GrpcAuthorization(_Interceptor):
     """An interceptor for a grpc.aio server, which refuses before the handler runs."""
 
-    def __init__(self, callers: Authenticator, project: str, *, secure: bool = True) -> None:
+    def __init__(
+        self,
+        callers: Authenticator,
+        project: str,
+        *,
+        secure: bool = True,
+        bucket_roles: BucketRoles = lambda *_: (),
+    ) -> None:
         """`project` is named where a request does not say what it is about.
 
-        Without TLS a caller needs no token.
+        Without TLS a caller needs no token. `bucket_roles` is asked for who lacks a permission of
+        Cloud Storage in the project.
         """
+        self._bucket_roles = bucket_roles
         self._callers = callers
         self._project = project
         self._secure = secure
@@ -120,6 +127,12 @@ class GrpcAuthorization(_Interceptor):
         try:
             method = details.method.strip("/").replace("/", ".")
             header = metadata.get("authorization")
+            bucket = storage_methods.routed_bucket(metadata.get(ROUTING))
+            permission = storage_methods.permission_of(method, bucket)
+            if permission is not None:
+                account = self._callers.caller(header, STORAGE, method, secure=self._secure)
+                self._require_storage(account, permission, bucket)
+                return await continuation(details)
             service, _ = NEIGHBOURS.get(method, (iam.TPU_SERVICE, ""))
             _require(
                 self._callers.caller(header, service, method, secure=self._secure),
@@ -129,6 +142,14 @@ class GrpcAuthorization(_Interceptor):
         except CloudError as error:
             return refusing_handler(error)
         return await continuation(details)
+
+    def _require_storage(self, account: iam.Account | None, permission: str, bucket: str) -> None:
+        """Raise CloudError unless the account has a permission of Cloud Storage."""
+        if iam.granted_permissions(account, [permission]) or account is None:
+            return
+        roles = self._bucket_roles(bucket, iam.members_of(account)) if bucket else ()
+        if not iam.granted_permissions(iam.with_roles(account, roles), [permission]):
+            raise permission_denied(account.email, permission)
 
 
 def rest_authorization(callers: Authenticator) -> Middleware:
@@ -155,7 +176,7 @@ class StorageAuthorization:
     """Authorizes requests of Cloud Storage."""
 
     callers: Authenticator
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]]
+    bucket_roles: BucketRoles
     signatures: SignatureVerifier | None
 
     def check(self, request: web.Request) -> None:
@@ -202,7 +223,7 @@ class StorageAuthorization:
 
 def storage_authorization(
     callers: Authenticator,
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
+    bucket_roles: BucketRoles = lambda *_: (),
     signatures: SignatureVerifier | None = None,
 ) -> Middleware:
     """A middleware that authorizes requests of Cloud Storage.

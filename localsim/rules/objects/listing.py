@@ -39,6 +39,13 @@ _ORDERED_DELETED = (
     " WHERE bucket = :bucket AND (name, generation) >= (:name, :generation)"
     " AND hard_delete_s > :now_s ORDER BY name, generation"
 )
+_FOLDER = 0  # the generation of a row that stands for a folder
+_OTHERS = OBJECT_COLUMNS.split(", ")[3:]
+_FOLDER_ROW = ", ".join(["bucket", "name", str(_FOLDER), *["NULL"] * len(_OTHERS)])
+_ORDERED_WITH_FOLDERS = (
+    f"{_LIVE} UNION ALL SELECT {_FOLDER_ROW} FROM storage_folders WHERE bucket = :bucket"
+    f" AND (name, {_FOLDER}) >= (:name, :generation) AND name != :prefix ORDER BY name, generation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class ListQuery:
     soft_deleted: bool = False
     match_glob: str = ""
     include_trailing_delimiter: bool = False
+    folders_as_prefixes: bool = False
+    """Whether a folder is shown as a prefix also when nothing is in it."""
 
 
 @dataclass(slots=True)
@@ -84,6 +93,8 @@ def list_page(
         raise invalid("softDeleted and versions cannot both be true.")
     if query.match_glob and query.delimiter not in ("", "/"):
         raise invalid("The delimiter must be '/' where matchGlob is given.")
+    if query.folders_as_prefixes and query.delimiter != "/":
+        raise invalid("The delimiter must be '/' where includeFoldersAsPrefixes is given.")
     return _Walk(connection, bucket, query, now_s).page()
 
 
@@ -95,11 +106,11 @@ class _Walk:
     ) -> None:
         self._connection = connection
         self._query = query
-        self._statement = _ORDERED_VERSIONS if query.versions else _ORDERED_LIVE
-        self._values: dict[str, object] = {"bucket": bucket}
-        if query.soft_deleted:
-            self._statement = _ORDERED_DELETED
-            self._values["now_s"] = now_s
+        self._values: dict[str, object] = {
+            "bucket": bucket,
+            "prefix": query.prefix,
+            "now_s": now_s,
+        }
         self._glob: Glob | None = compile_glob(query.match_glob) if query.match_glob else None
         self._literal = "" if self._glob is None else self._glob.literal
         self._most_effort = MAX_EFFORT + (0 if self._glob is None else self._glob.effort)
@@ -117,6 +128,14 @@ class _Walk:
         query = self._query
         start = max(query.start, query.prefix, self._literal)
         return start, query.start_generation if start == query.start else 0
+
+    @property
+    def _statement(self) -> str:
+        if self._query.versions:
+            return _ORDERED_VERSIONS
+        if self._query.soft_deleted:
+            return _ORDERED_DELETED
+        return _ORDERED_WITH_FOLDERS if self._query.folders_as_prefixes else _ORDERED_LIVE
 
     @property
     def _is_full(self) -> bool:
@@ -140,7 +159,8 @@ class _Walk:
             name = row[_NAME]
             if trailing not in (None, name):
                 break
-            hidden_behind = self._hiding_prefix(name)
+            is_folder = row[_GENERATION] == _FOLDER
+            hidden_behind = self._folded(name) if is_folder else self._hiding_prefix(name)
             is_rejected = self._glob is not None and not self._glob.matches(hidden_behind or name)
             if self._is_tired if is_rejected else self._is_full:
                 self._end_before((name, row[_GENERATION]))

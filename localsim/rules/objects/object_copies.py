@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from localsim.clock import Clock
+from localsim.rules.objects.buckets.bucket_operations import BucketOperations
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.namespaces import has_folders
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.encryption_settings import check_enforced
 from localsim.rules.objects.encryption.protections import (
@@ -20,6 +22,7 @@ from localsim.rules.objects.encryption.protections import (
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.folders.folder_store import Folders
 from localsim.rules.objects.lifetime.object_retention import (
     check_retention_change,
     without_ended_retention,
@@ -99,6 +102,8 @@ class ObjectChanges:
         self.bodies = bodies
         self.rows = rows
         self.buckets = buckets
+        self.operations = BucketOperations(database)
+        self.folders = Folders(database, buckets, self.operations, clock)
         self._clock = clock
 
     def find(
@@ -130,6 +135,8 @@ class ObjectChanges:
         check_retention_change(bucket, {}, properties, overrides=False, now_s=now_s)
         if replaced is not None:
             self._end_live(bucket, replaced)
+        if "/" in new.name and has_folders(bucket.properties):
+            self.folders.ensure_folders_of(new.bucket, new.name)
         completed = dataclasses.replace(new, properties=properties)
         check_enforced(bucket, completed.properties)
         stored = self.rows.insert(completed, body, components)

@@ -24,6 +24,7 @@ STORAGE_CLASSES = (
     "MULTI_REGIONAL",
     "REGIONAL",
     "DURABLE_REDUCED_AVAILABILITY",
+    "RAPID",
 )
 DEFAULT_CLASS = "STANDARD"
 MAX_METADATA_BYTES = 8 * 1024
@@ -37,6 +38,8 @@ WRAPPED_KEYS = "wrappedKeys"
 of the two fields above."""
 ENCRYPTION_FIELDS = (CUSTOMER_ENCRYPTION, KMS_KEY_NAME, WRAPPED_KEYS)
 """How the bytes of a generation are encrypted; nothing of it changes with the metadata."""
+OPEN, FINALIZED_S = "open", "finalizedS"
+"""Not fields of the API: whether an object can be appended to, and since when it no longer can."""
 
 _TEXT_FIELDS = (
     "cacheControl",
@@ -49,7 +52,7 @@ _TEXT_FIELDS = (
     "storageClass",
 )
 _UNSUPPORTED_FIELDS = ("acl", "contexts")
-_FIXED_AFTER_WRITE = ("storageClass", *ENCRYPTION_FIELDS)
+_FIXED_AFTER_WRITE = ("storageClass", OPEN, FINALIZED_S, *ENCRYPTION_FIELDS)
 
 
 def writable_properties(resource: Properties) -> dict[str, Any]:

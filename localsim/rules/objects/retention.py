@@ -12,7 +12,9 @@ from localsim.rules.objects.lifetime import object_retention
 from localsim.rules.objects.properties import (
     DEFAULT_CLASS,
     ENCRYPTION_FIELDS,
+    FINALIZED_S,
     HOLD_FIELDS,
+    OPEN,
     RETENTION_START,
 )
 from localsim.rules.objects.storage_model import (
@@ -24,7 +26,7 @@ from localsim.rules.objects.storage_model import (
 )
 
 EXPIRATION = "retentionExpirationTime"
-_OF_A_GENERATION = (EXPIRATION, RETENTION_START)
+_OF_A_GENERATION = (EXPIRATION, RETENTION_START, OPEN, FINALIZED_S)
 
 
 class HoldError(StorageError):

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from localsim.clock import Clock
 from localsim.rules.objects.access.hmac_keys import HmacKeys
+from localsim.rules.objects.appends import ObjectAppends
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
@@ -23,8 +24,8 @@ from localsim.rules.objects.files.body_cipher import apply_cipher, decrypted
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
+from localsim.rules.objects.folders.managed_folders import ManagedFolders
 from localsim.rules.objects.lifetime.object_retention import check_retention_change
-from localsim.rules.objects.lifetime.operation_rows import StorageOperations
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
@@ -137,7 +138,6 @@ class ObjectStore(ObjectChanges):
         self.parts = MultipartUploads(database, bodies, clock, self.place)
         self.uploads = UploadSessions(database, bodies, clock)
         self.hmac_keys = HmacKeys(database, clock)
-        self.operations = StorageOperations(database, clock)
         rows = ObjectRows(database, bodies, clock)
         deleted = DeletedBuckets(database, clock, rows.soft_deleted)
         buckets = Buckets(database, clock, deleted, also_delete=self._forget_bucket)
@@ -145,6 +145,8 @@ class ObjectStore(ObjectChanges):
         super().__init__(database, bodies, rows, buckets, protections, clock)
         self.rewrites = ObjectRewrites(self, clock)
         self.restores = ObjectRestores(self, clock)
+        self.appends = ObjectAppends(self, clock)
+        self.managed_folders = ManagedFolders(database, buckets, self.folders, clock)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 

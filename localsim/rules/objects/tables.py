@@ -82,13 +82,6 @@ SCHEMA = (
     hard_delete_s REAL NOT NULL,
     PRIMARY KEY (name, generation)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS storage_operations (
-    bucket TEXT NOT NULL,
-    id TEXT NOT NULL,
-    metadata TEXT NOT NULL,
-    created_s REAL NOT NULL,
-    PRIMARY KEY (bucket, id)
-    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS storage_bodies (
     generation INTEGER PRIMARY KEY,
     data BLOB NOT NULL
@@ -120,6 +113,32 @@ SCHEMA = (
     updated_s REAL NOT NULL,
     PRIMARY KEY (upload_id, number)
     )""",
+    """CREATE TABLE IF NOT EXISTS storage_folders (
+    bucket TEXT NOT NULL,
+    name TEXT NOT NULL,
+    metageneration INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    PRIMARY KEY (bucket, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_managed_folders (
+    bucket TEXT NOT NULL,
+    name TEXT NOT NULL,
+    metageneration INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    bindings TEXT,
+    writes INTEGER NOT NULL,
+    PRIMARY KEY (bucket, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_operations (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    bucket TEXT NOT NULL,
+    id TEXT NOT NULL,
+    record TEXT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS storage_operations_by_bucket"
+    " ON storage_operations (bucket, number)",
 )
 
 TABLES = (
@@ -135,6 +154,8 @@ TABLES = (
     "storage_policies",
     "storage_hmac_keys",
     "storage_rewrites",
+    "storage_folders",
+    "storage_managed_folders",
     "storage_buckets",
 )
 """Everything but the generations, which never come again."""

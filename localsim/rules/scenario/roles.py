@@ -38,7 +38,11 @@ _STORAGE = frozenset(
     "storage.buckets.restore",
     "storage.buckets.setIamPolicy",
     "storage.buckets.setIpFilter",
-    "storage.managedFolders.list",
+    *(f"storage.bucketOperations.{verb}" for verb in ("cancel", "get", "list")),
+    *(f"storage.folders.{verb}" for verb in ("create", "delete", "get", "list", "rename")),
+    *(f"storage.managedFolders.{verb}" for verb in ("create", "delete", "get", "list")),
+    "storage.managedFolders.getIamPolicy",
+    "storage.managedFolders.setIamPolicy",
     "storage.multipartUploads.abort",
     "storage.multipartUploads.create",
     "storage.multipartUploads.list",
@@ -82,8 +86,17 @@ _ACCOUNTS_USE = frozenset({"iam.serviceAccounts.actAs"})
 _ACCOUNTS_CHANGE = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
 )
-_OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.bucket"))
-_OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
+_STORAGE_POLICIES = frozenset(each for each in _STORAGE if each.endswith("etIamPolicy"))
+_OBJECTS = frozenset(
+    each
+    for each in _STORAGE - _STORAGE_POLICIES
+    if not each.startswith(("storage.buckets.", "storage.bucketOperations."))
+)
+_OBJECTS_READ = frozenset(
+    f"storage.{kind}.{verb}"
+    for kind in ("folders", "managedFolders", "objects")
+    for verb in ("get", "list")
+)
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
 )
@@ -112,7 +125,10 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/logging.viewer": _LOGS_READ,
     "roles/monitoring.viewer": _METRICS_READ,
     "roles/storage.hmacKeyAdmin": _HMAC_KEYS,
-    "roles/storage.objectAdmin": _OBJECTS,
+    "roles/storage.objectAdmin": _OBJECTS
+    | {f"storage.managedFolders.{verb}IamPolicy" for verb in ("get", "set")},
+    "roles/storage.folderAdmin": _OBJECTS
+    | {f"storage.managedFolders.{verb}IamPolicy" for verb in ("get", "set")},
     "roles/storage.objectUser": _OBJECTS,
     "roles/storage.objectViewer": _OBJECTS_READ,
     "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
@@ -150,7 +166,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     | _TPU_READ
     | _TPU_CHANGE
     | _HMAC_KEYS
-    | (_STORAGE - {"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
+    | (_STORAGE - _STORAGE_POLICIES)
     | _COMPUTE
     | _SECRETS_READ
     | _SECRETS_CHANGE

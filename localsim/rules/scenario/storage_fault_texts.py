@@ -59,6 +59,18 @@ METHODS = (
     "storage.projects.hmacKeys.update",
     "storage.projects.hmacKeys.delete",
     "storage.projects.serviceAccount.get",
+    *(f"storage.buckets.operations.{verb}" for verb in ("list", "get", "cancel")),
+    *(
+        f"storage.folders.{verb}"
+        for verb in ("insert", "list", "get", "delete", "deleteRecursive", "rename")
+    ),
+    *(
+        f"storage.managedFolders.{verb}"
+        for verb in (
+            *("insert", "list", "get", "delete"),
+            *("getIamPolicy", "setIamPolicy", "testIamPermissions"),
+        )
+    ),
     "storage.batch",
 )
 """What faults can be asked for; the XML API's verbs count as the methods they stand for."""

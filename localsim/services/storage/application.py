@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from localsim.group_commit import GroupCommit
 from localsim.rules.objects.storage_model import not_implemented
-from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
-from localsim.services.storage.body_process import BodyProcess, is_taken
+from localsim.services.storage.body_process import is_taken
 from localsim.services.storage.hard_deletion import hard_deletions
-from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.routes import find_route
-from localsim.services.storage.service import StorageService, UploadLocks, answer_call
-from localsim.services.storage.signing.signature_verifier import SignatureVerifier
+from localsim.services.storage.service import StorageService, answer_call
 from localsim.services.storage.wire.fields import reply_fields
 from localsim.services.storage.wire.inner_requests import complete_path, place_bucket, unfold_query
 from localsim.services.storage.wire.json_errors import missing_parameter, refusal, request_refusal
@@ -25,39 +21,17 @@ from localsim.services.storage.wire.json_requests import (
     decode_segment,
     parse_query,
 )
-from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.retry_tests import routes as retry_test_routes
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 
-def application(
-    objects: ObjectStore,
-    middlewares: Sequence[Middleware] = (),
-    faults: FaultSource | None = None,
-    body_process: BodyProcess | None = None,
-    watch: RequestWatch | None = None,
-    signatures: SignatureVerifier | None = None,
-) -> web.Application:
+def application(service: StorageService, middlewares: Sequence[Middleware] = ()) -> web.Application:
     """The service as an aiohttp application; serve it on the thread that made the store.
 
     Serve it with `auto_decompress=False`: what a compressed body means depends on the method.
-    Without `faults` only that goes wrong which clients ask for through `/retry_test`. With a
-    `body_process` large bodies leave the event loop to other requests. `watch` sees every request.
-    Without `signatures` those are known that are made with the HMAC keys of `objects`.
     """
-    faults = faults or FaultSource()
-    database = objects.database
-    commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
-    service = StorageService(
-        objects,
-        commits,
-        UploadLocks(),
-        faults,
-        body_process=body_process,
-        signatures=signatures or SignatureVerifier(objects.hmac_keys),
-        watch=watch,
-    )
+    watch = service.watch
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         status = 0
@@ -83,7 +57,7 @@ def application(
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
     app.cleanup_ctx.append(hard_deletions(service))
-    app.add_routes(retry_test_routes(faults.retry_tests))
+    app.add_routes(retry_test_routes(service.faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
     return app
 

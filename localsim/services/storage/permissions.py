@@ -29,6 +29,11 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.buckets.lockRetentionPolicy": ("storage.buckets.update",),
     "storage.buckets.getStorageLayout": ("storage.objects.list",),
     "storage.buckets.testIamPermissions": (),
+    "storage.folders.insert": ("storage.folders.create",),
+    "storage.folders.deleteRecursive": ("storage.folders.delete", "storage.objects.delete"),
+    "storage.folders.rename": ("storage.folders.rename", "storage.folders.create"),
+    "storage.managedFolders.insert": ("storage.managedFolders.create",),
+    "storage.managedFolders.testIamPermissions": (),
     "storage.objects.insert": ("storage.objects.create",),
     "storage.objects.patch": ("storage.objects.update",),
     "storage.objects.compose": ("storage.objects.get", "storage.objects.create"),
@@ -46,9 +51,10 @@ _ASKED: Mapping[str, Sequence[str]] = {
         "storage.objects.restore",
         "storage.objects.create",
     ),
-    "storage.buckets.operations.list": ("storage.bucketOperations.list",),
-    "storage.buckets.operations.get": ("storage.bucketOperations.get",),
-    "storage.buckets.operations.cancel": ("storage.bucketOperations.cancel",),
+    **{
+        f"storage.buckets.operations.{verb}": (f"storage.bucketOperations.{verb}",)
+        for verb in ("list", "get", "cancel")
+    },
     "storage.multipartUploads.put": ("storage.multipartUploads.create",),
     "storage.multipartUploads.complete": ("storage.multipartUploads.create",),
 }

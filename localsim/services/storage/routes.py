@@ -14,7 +14,10 @@ from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
 from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
+from localsim.services.storage.methods import folder_methods as folders
+from localsim.services.storage.methods import managed_folder_methods as managed_folders
 from localsim.services.storage.methods import object_methods as objects
+from localsim.services.storage.methods import operation_methods as operations
 from localsim.services.storage.methods import project_methods as projects
 from localsim.services.storage.methods import restore_methods as restores
 from localsim.services.storage.methods.downloads import download_object
@@ -58,7 +61,6 @@ _BUCKET = f"{_BUCKETS}/{{bucket}}"
 _OBJECTS = f"{_BUCKET}/o"
 _OBJECT = f"{_OBJECTS}/{{object}}"
 _OPERATIONS = f"{_BUCKET}/operations"
-_OPERATION = f"{_OPERATIONS}/{{operation}}"
 _TARGET = "b/{to_bucket}/o/{to_object}"
 _UPLOADS = "(?:/resumable)?/upload/storage/v1/b/{bucket}/o"
 _PROJECT = "/storage/v1/projects/{project}"
@@ -70,12 +72,41 @@ _ABSENT_RESOURCES = {
     "storage.anywhereCaches": f"{_BUCKET}/anywhereCaches",
     "storage.bucketAccessControls": f"{_BUCKET}/acl",
     "storage.defaultObjectAccessControls": f"{_BUCKET}/defaultObjectAcl",
-    "storage.folders": f"{_BUCKET}/folders",
-    "storage.managedFolders": f"{_BUCKET}/managedFolders",
     "storage.notifications": f"{_BUCKET}/notificationConfigs",
     "storage.objectAccessControls": f"{_OBJECT}/acl",
 }
 """Resources of which there is no method here."""
+
+_FOLDERS = f"{_BUCKET}/folders"
+_FOLDER = f"{_FOLDERS}/{{folder}}"
+_FOLDER_ROWS = {
+    "insert": (f"POST {_FOLDERS}", folders.insert_folder),
+    "list": (f"GET {_FOLDERS}", folders.list_folders),
+    "get": (f"GET {_FOLDER}", folders.get_folder),
+    "delete": (f"DELETE {_FOLDER}", folders.delete_folder),
+    "deleteRecursive": (f"POST {_FOLDER}/deleteRecursive", folders.delete_folder_recursive),
+    "rename": (f"POST {_FOLDER}/renameTo/folders/{{to_folder}}", folders.rename_folder),
+}
+_MANAGED = f"{_BUCKET}/managedFolders"
+_MANAGED_FOLDER = f"{_MANAGED}/{{folder}}"
+_MANAGED_ROWS = {
+    "insert": (f"POST {_MANAGED}", managed_folders.insert_managed_folder),
+    "list": (f"GET {_MANAGED}", managed_folders.list_managed_folders),
+    "get": (f"GET {_MANAGED_FOLDER}", managed_folders.get_managed_folder),
+    "delete": (f"DELETE {_MANAGED_FOLDER}", managed_folders.delete_managed_folder),
+    "getIamPolicy": (f"GET {_MANAGED_FOLDER}/iam", managed_folders.get_managed_folder_policy),
+    "setIamPolicy": (f"PUT {_MANAGED_FOLDER}/iam", managed_folders.set_managed_folder_policy),
+    "testIamPermissions": (
+        f"GET {_MANAGED_FOLDER}/iam/testPermissions",
+        managed_folders.test_managed_folder_permissions,
+    ),
+}
+_OPERATION_ROWS = {
+    "list": (f"GET {_OPERATIONS}", operations.list_operations),
+    "get": (f"GET {_OPERATIONS}/{{operation}}", operations.get_operation),
+    "cancel": (f"POST {_OPERATIONS}/{{operation}}/cancel", operations.cancel_operation),
+    "advanceRelocateBucket": (f"POST {_OPERATIONS}/{{operation}}/advanceRelocateBucket", None),
+}
 
 ROUTES = (
     _route("storage.buckets.list", f"GET {_BUCKETS}", buckets.list_buckets),
@@ -101,9 +132,6 @@ ROUTES = (
         f"GET {_BUCKET}/storageLayout",
         buckets.get_storage_layout,
     ),
-    _route(
-        "storage.managedFolders.list", f"GET {_BUCKET}/managedFolders", buckets.list_managed_folders
-    ),
     _route("storage.objects.list", f"GET {_OBJECTS}", objects.list_objects),
     _route("storage.objects.get", f"GET {_OBJECT}", objects.get_object),
     _route("storage.objects.get", f"GET /download{_OBJECT}", download_object),
@@ -127,22 +155,14 @@ ROUTES = (
         f"GET {_PROJECT}/serviceAccount",
         projects.get_service_account,
     ),
+    *(_route(f"storage.folders.{name}", *row) for name, row in _FOLDER_ROWS.items()),
+    *(_route(f"storage.managedFolders.{name}", *row) for name, row in _MANAGED_ROWS.items()),
+    *(_route(f"storage.buckets.operations.{name}", *row) for name, row in _OPERATION_ROWS.items()),
     _route("storage.batch", f"POST {BATCH}", answer_batch),
     _route("storage.buckets.restore", f"POST {_BUCKET}/restore", restores.restore_bucket),
     _route("storage.buckets.relocate", f"POST {_BUCKET}/relocate"),
     _route("storage.objects.restore", f"POST {_OBJECT}/restore", restores.restore_object),
     _route("storage.objects.bulkRestore", f"POST {_OBJECTS}/bulkRestore", restores.bulk_restore),
-    _route("storage.buckets.operations.list", f"GET {_OPERATIONS}", restores.list_operations),
-    _route("storage.buckets.operations.get", f"GET {_OPERATION}", restores.get_operation),
-    _route(
-        "storage.buckets.operations.cancel",
-        f"POST {_OPERATION}/cancel",
-        restores.cancel_operation,
-    ),
-    _route(
-        "storage.buckets.operations.advanceRelocateBucket",
-        f"POST {_OPERATION}/advanceRelocateBucket",
-    ),
     _route("storage.objects.watchAll", f"POST {_OBJECTS}/watch"),
     _route("storage.objects.getIamPolicy", f"GET {_OBJECT}/iam"),
     _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam"),

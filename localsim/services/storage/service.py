@@ -161,6 +161,32 @@ class StorageService:
         return await self.commits.run(lambda: change(*given, **named))
 
 
+def open_service(
+    objects: ObjectStore,
+    faults: FaultSource | None = None,
+    body_process: BodyProcess | None = None,
+    watch: RequestWatch | None = None,
+    signatures: SignatureVerifier | None = None,
+) -> StorageService:
+    """The service of a store, which every wire shares; use it on the thread that made the store.
+
+    Without `faults` only that goes wrong which clients ask for through `/retry_test`. With a
+    `body_process` large bodies leave the event loop to other requests. `watch` sees every request
+    over HTTP. Without `signatures` those are known that are made with the HMAC keys of `objects`.
+    """
+    database = objects.database
+    commits = GroupCommit(database.batch, database.commit, blocks=lambda: database.has_changed)
+    return StorageService(
+        objects,
+        commits,
+        UploadLocks(),
+        faults or FaultSource(),
+        body_process=body_process,
+        watch=watch,
+        signatures=signatures or SignatureVerifier(objects.hmac_keys),
+    )
+
+
 Handler = Callable[[StorageService, StorageCall], Awaitable[web.StreamResponse]]
 
 

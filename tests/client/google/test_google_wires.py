@@ -223,7 +223,7 @@ def test_the_xml_api_asks_for_permissions_in_its_own_words(cloud, verb, path, pe
 @pytest.mark.parametrize(
     ("path", "named"),
     [
-        ("/storage/v1/b/local-bucket/folders", "storage.folders"),
+        ("/storage/v1/b/local-bucket/anywhereCaches", "storage.anywhereCaches"),
         ("/storage/v1/b/local-bucket/nothing", "GET /storage/v1/b/local-bucket/nothing"),
     ],
 )

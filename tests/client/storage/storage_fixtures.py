@@ -69,6 +69,7 @@ class Service:
     directory: Path | None = None
     clients: list = field(default_factory=list)
     loop: asyncio.AbstractEventLoop | None = None
+    grpc_port: int = 0
 
     @property
     def url(self) -> str:
@@ -165,6 +166,8 @@ def running(
     clock: Clock | None = None,
     receiver: BodyProcess | None = None,
     public_keys: Mapping[str, Sequence] | None = None,
+    *,
+    with_grpc: bool = False,
 ) -> Iterator[Service]:
     ports: list[int] = []
     started = threading.Event()
@@ -174,16 +177,16 @@ def running(
         stopped = asyncio.Event()
         stop.append((asyncio.get_running_loop(), stopped))
 
-        def ready(port: int) -> None:
-            ports.append(port)
+        def ready(*both: int) -> None:
+            ports.extend(both)
             started.set()
 
-        await serve(directory, ready, stopped, clock, receiver, public_keys)
+        await serve(directory, ready, stopped, clock, receiver, public_keys, with_grpc=with_grpc)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
     assert started.wait(20)
-    service = Service(ports[0], directory, loop=stop[0][0])
+    service = Service(ports[0], directory, loop=stop[0][0], grpc_port=ports[1])
     try:
         yield service
     finally:
@@ -239,12 +242,36 @@ def module_storage(tmp_path_factory) -> Iterator[Service]:
 @pytest.fixture
 def box(module_storage) -> Box:
     """A bucket that no other test has."""
-    name = f"box-{next(_NUMBERS)}"
-    reply = module_storage.request(
-        "POST", "/storage/v1/b?project=p", json.dumps({"name": name}).encode()
-    )
-    assert reply.status == 200
-    return Box(module_storage, name)
+    return new_box(module_storage)
+
+
+@pytest.fixture
+def tree(module_storage) -> Box:
+    """A bucket with folders that no other test has."""
+    return new_box(module_storage, **HIERARCHICAL)
+
+
+UNIFORM = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}}}
+HIERARCHICAL = {**UNIFORM, "hierarchicalNamespace": {"enabled": True}}
+
+
+def new_box(service: Service, **settings: object) -> Box:
+    """A bucket with the settings, under a name that no other test has."""
+    box = unmade_box(service)
+    reply = make_bucket(box, **settings)
+    assert reply.status == 200, reply.body
+    return box
+
+
+def unmade_box(service: Service) -> Box:
+    """A name that no bucket has."""
+    return Box(service, f"box-{next(_NUMBERS)}")
+
+
+def make_bucket(box: Box, **settings: object) -> Reply:
+    """Make the bucket of a box."""
+    body = json.dumps({"name": box.name, **settings}).encode()
+    return box.request("POST", "/storage/v1/b?project=p", body)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import google_crc32c
 import requests
+from client.storage.storage_fixtures import HIERARCHICAL
 from google.api_core import exceptions
 
 pytest_plugins = ("client.storage.storage_fixtures",)
@@ -204,3 +206,41 @@ def test_a_disk_that_is_full_is_told_and_keeps_nothing(storage_service, bucket):
 
 def reason(reply):
     return json.loads(reply.body)["error"]["errors"][0]["reason"]
+
+
+OBJECTS_IN_FOLDER = 200
+
+
+def test_a_folder_has_its_old_name_or_its_new_one_after_a_kill(killable):
+    service = killable.start()
+    body = json.dumps({"name": "box", **HIERARCHICAL}).encode()
+    assert service.request("POST", "/storage/v1/b?project=p", body).status == 200
+    upload = "/upload/storage/v1/b/box/o?uploadType=media&name="
+    names = {f"d{number % 7}/{number}" for number in range(OBJECTS_IN_FOLDER)}
+    for name in names:
+        assert service.request("POST", f"{upload}at/{name}", b"1").status == 200
+    at = "at"
+    for turn in (1, 2):
+        renames = threading.Thread(target=rename_until_gone, args=(service, at, turn))
+        renames.start()
+        renames.join(0.05 * turn)
+        killable.kill()
+        renames.join()
+        service = killable.start()
+        listed = [blob.name for blob in service.client().list_blobs("box")]
+        (at,) = {name.partition("/")[0] for name in listed}
+        assert {name.partition("/")[2] for name in listed} == names
+        folders = service.request("GET", "/storage/v1/b/box/folders").json["items"]
+        assert {item["name"] for item in folders} == {f"{at}/"} | {
+            f"{at}/d{number}/" for number in range(7)
+        }
+
+
+def rename_until_gone(service, name, turn):
+    """Rename a folder again and again, until the server is gone."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        for number in range(10_000):
+            target = f"at-{turn}-{number}"
+            path = f"/storage/v1/b/box/folders/{name}%2F/renameTo/folders/{target}%2F"
+            assert service.request("POST", path).status == 200
+            name = target

@@ -100,7 +100,9 @@ for host, method, text, found in (
      "projects/local-project/locations/us-west4-a", "nodes/n1"),
     ("storage", "google.storage.control.v2.StorageControl/GetStorageLayout",
      "projects/_/buckets/local-bucket/storageLayout", "US-WEST4"),
-    ("storage", "google.storage.v2.Storage/ReadObject", "x", ""),
+    ("storage", "google.storage.v2.Storage/GetBucket",
+     "projects/_/buckets/local-bucket", "US-WEST4"),
+    ("storage", "google.storage.v2.Storage/RestoreObject", "x", ""),
 ):
     channel = g.secure_authorized_channel(credentials, r.Request(), f"{host}.googleapis.com:443")
     body = bytes([10, len(text)]) + text.encode()
@@ -112,7 +114,8 @@ for host, method, text, found in (
     assert on_worker(f"python3 -c '{program}'").splitlines() == [
         "True",
         "True",
-        "UNIMPLEMENTED Method ReadObject is not emulated by localsim",
+        "True",
+        "UNIMPLEMENTED Method RestoreObject is not emulated by localsim",
     ]
 
 

@@ -8,17 +8,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.rules.objects.buckets.bucket_checks import CHECKS, JOINT_CHECKS, BucketChange
+from localsim.rules.objects.buckets.namespaces import (
+    checked_namespace,
+    has_uniform_access,
+    new_namespace,
+)
 from localsim.rules.objects.buckets.placement import with_named_pair
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
 
-_UNSUPPORTED = ("acl", "defaultObjectAcl", "hierarchicalNamespace")
+__all__ = [
+    "has_uniform_access",
+    "locked_settings",
+    "new_settings",
+    "patched_settings",
+    "prevents_public_access",
+    "replaced_settings",
+]
+
+_UNSUPPORTED = ("acl", "defaultObjectAcl")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:
     """The settings of a new bucket; raises StorageError."""
     given = _known(with_named_pair(resource))
-    return _applied(bucket, {}, {"iamConfiguration": {}, **given}, now_s)
+    settings = _applied(bucket, {}, {"iamConfiguration": {}, **given}, now_s)
+    namespace = new_namespace(resource.get("hierarchicalNamespace"))
+    return checked_namespace({**settings, **namespace})
 
 
 def patched_settings(
@@ -30,7 +46,7 @@ def patched_settings(
     merged = {name: _merged(settings.get(name), value) for name, value in change.items()}
     if change.get("labels") == {}:
         merged["labels"] = None
-    return _applied(bucket, settings, merged, now_s)
+    return checked_namespace(_applied(bucket, settings, merged, now_s))
 
 
 def replaced_settings(
@@ -44,7 +60,7 @@ def replaced_settings(
         "location": settings.get("location"),
         "storageClass": DEFAULT_CLASS,
     }
-    return _applied(bucket, settings, {**cleared, **resource}, now_s)
+    return checked_namespace(_applied(bucket, settings, {**cleared, **resource}, now_s))
 
 
 def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
@@ -53,12 +69,6 @@ def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
     if policy is None or policy.get("isLocked"):
         raise invalid(f"Bucket '{bucket}' does not have an unlocked retention policy.")
     return {**settings, "retentionPolicy": {**policy, "isLocked": True}}
-
-
-def has_uniform_access(settings: Properties) -> bool:
-    """Whether only IAM decides who may do what."""
-    access = (settings.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}
-    return access.get("enabled") is True
 
 
 def prevents_public_access(settings: Properties) -> bool:

@@ -37,6 +37,13 @@ from localsim.rules.objects.tables import bucket_of_row, next_generation, row_of
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _RESERVED = re.compile(r"goog.*|.*g[o0][o0]g[l1][e3].*|[0-9]+(\.[0-9]+){3}")
 _MAX_COMPONENT = 63
+_CONTENTS = (
+    "storage_objects",
+    "storage_noncurrent",
+    "storage_folders",
+    "storage_managed_folders",
+)
+"""The tables of which a bucket that is deleted may have no row."""
 
 
 def check_bucket_name(name: str) -> None:
@@ -148,7 +155,7 @@ class Buckets:
             return self._change(bucket, settings)
 
     def delete(self, name: str, preconditions: Preconditions = NO_PRECONDITIONS) -> None:
-        """Delete an empty bucket; raises 409 when it holds objects, noncurrent ones included."""
+        """Delete an empty bucket; raises 409 when it holds objects or folders."""
         with self._database.change():
             bucket = self.get(name, preconditions)
             if self._has_objects(name):
@@ -245,5 +252,5 @@ class Buckets:
             self._database.execute(
                 f"SELECT 1 FROM {table} WHERE bucket = ? LIMIT 1", name
             ).fetchone()
-            for table in ("storage_objects", "storage_noncurrent")
+            for table in _CONTENTS
         )

@@ -94,10 +94,12 @@ def checked_placement(value: Any, before: Any) -> Any:
     if value is None:
         return before
     places = object_value("customPlacementConfig", value).get("dataLocations") or []
-    regions = [name.upper() for name in text_list("dataLocations", places)]
-    if before is not None and sorted(regions) != sorted(before["dataLocations"]):
+    names = [name.upper() for name in text_list("dataLocations", places)]
+    if before is not None and sorted(names) != sorted(_places({"customPlacementConfig": before})):
         raise invalid("The placement of a bucket cannot be changed.")
-    return {"dataLocations": regions} if regions else None
+    if len(names) == 1:  # a zone, unlike regions, has a name in small letters
+        names = [names[0].lower()]
+    return {"dataLocations": names} if names else None
 
 
 def check_placement(settings: Properties) -> None:

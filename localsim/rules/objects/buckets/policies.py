@@ -50,16 +50,22 @@ def first_bindings(bucket: Bucket) -> list[Binding]:
 
 def shown_policy(bucket: Bucket, bindings: Sequence[Binding], version: int) -> dict[str, Any]:
     """The policy as storage#policy; a version below 3 cannot express conditions."""
-    is_conditional = any("condition" in binding for binding in bindings)
-    tells = is_conditional and version >= CONDITIONS_VERSION
-    shown = list(bindings) if tells else [_without_condition(binding) for binding in bindings]
+    shown, shown_version = shown_bindings(bindings, version)
     return {
         "kind": "storage#policy",
         "resourceId": f"projects/_/buckets/{bucket.name}",
-        "version": CONDITIONS_VERSION if tells else 1,
+        "version": shown_version,
         "etag": bucket.etag,
         **({"bindings": shown} if shown else {}),
     }
+
+
+def shown_bindings(bindings: Sequence[Binding], version: int) -> tuple[list[Binding], int]:
+    """The bindings for a reader of a version of policies, and the version that they need."""
+    is_conditional = any("condition" in binding for binding in bindings)
+    if is_conditional and version >= CONDITIONS_VERSION:
+        return list(bindings), CONDITIONS_VERSION
+    return [_without_condition(binding) for binding in bindings], 1
 
 
 def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]:

@@ -147,6 +147,10 @@ class BodyDirectory:
                 data_keys += keys
         return ObjectBody(size_bytes, crc32c, None, files=tuple(files), data_keys=tuple(data_keys))
 
+    def in_files(self, body: ObjectBody) -> tuple[str, ...]:
+        """Within a change: the files of a kept body; of a small one, a new file."""
+        return body.files or (self._write(body.data or b""),)
+
     def size_bytes(self, file: str) -> int:
         """How much is in a kept file; raises OSError."""
         return self._path(file).stat().st_size

@@ -123,21 +123,16 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """The bucket's location, and that its names are flat."""
+    """The bucket's location, and whether it has folders; a flat bucket's layout is silent there."""
     settings = service.buckets.get(call.bucket).properties
+    kept = ("customPlacementConfig", "hierarchicalNamespace")
     resource: Resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
         "location": location_of_settings(settings),
         "locationType": location_type(settings),
-        "hierarchicalNamespace": {"enabled": False},
+        **{name: settings[name] for name in kept if name in settings},
     }
     if "customPlacementConfig" in settings:
         resource["customPlacementConfig"] = settings["customPlacementConfig"]
     return reply(call, resource)
-
-
-async def list_managed_folders(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Answer that there are none; gcloud asks before it deletes recursively."""
-    service.buckets.get(call.bucket)
-    return reply(call, {"kind": "storage#managedFolders"})

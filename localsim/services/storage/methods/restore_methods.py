@@ -1,4 +1,4 @@
-"""The methods of what is soft-deleted, and of the operations that restore much of it."""
+"""The methods of what is soft-deleted."""
 
 import asyncio
 import math
@@ -8,22 +8,20 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.lifetime.operation_rows import StorageOperation
+from localsim.rules.objects.buckets.bucket_operations import BULK_RESTORE
 from localsim.rules.objects.restores import BulkProgress, BulkRestore
 from localsim.rules.objects.storage_model import invalid
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import StorageCall
+from localsim.services.storage.wire.operation_resources import operation_resource
 from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
     object_reply,
     reply,
-    timestamp,
 )
-
-_OPERATION = "projects/_/buckets/{}/operations/{}"
 
 
 def is_about_deleted(call: StorageCall) -> bool:
@@ -59,6 +57,7 @@ async def bulk_restore(service: StorageService, call: StorageCall) -> web.Stream
     """Restore the soft-deleted objects that the body chooses; the operation is done at once."""
     resource = await requests.read_json_body(call.request)
     wanted = _bulk_restore(call.bucket, resource)
+    began_s = service.objects.clock.now()
     found = service.objects.restores.count(call.bucket)
     progress = BulkProgress()
     while not progress.is_done:
@@ -70,8 +69,15 @@ async def bulk_restore(service: StorageService, call: StorageCall) -> web.Stream
         "failedCount": progress.failed,
     }
     metadata = {**resource, **{name: str(count) for name, count in counts.items()}}
-    operation = await service.commit(service.objects.operations.add, call.bucket, metadata)
-    return reply(call, _operation_resource(operation, call.origin))
+    operation = await service.commit(
+        service.objects.operations.add,
+        call.bucket,
+        BULK_RESTORE,
+        metadata,
+        began_s=began_s,
+        ended_s=service.objects.clock.now(),
+    )
+    return reply(call, operation_resource(operation))
 
 
 async def get_deleted_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -103,35 +109,6 @@ async def restore_bucket(service: StorageService, call: StorageCall) -> web.Stre
     """Make a soft-deleted bucket live again, without its objects."""
     bucket = await service.commit(service.buckets.restore, call.bucket, _generation(call))
     return reply(call, bucket_resource(bucket, call.origin), {"ETag": bucket.etag})
-
-
-async def list_operations(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """One page of a bucket's operations."""
-    service.buckets.get(call.bucket)
-    size = requests.integer_parameter(call.query, "pageSize")
-    limit = requests.page_limit({"maxResults": "" if size is None else str(size)})
-    start = requests.page_start(call.query)[0]
-    found = service.objects.operations.list(call.bucket, start=start, limit=limit + 1)
-    page: Resource = {"kind": "storage#operations"}
-    if len(found) > limit:
-        page["nextPageToken"] = requests.page_token(found[limit].id)
-    if found:
-        page["operations"] = [_operation_resource(each, call.origin) for each in found[:limit]]
-    return reply(call, page)
-
-
-async def get_operation(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Describe an operation."""
-    service.buckets.get(call.bucket)
-    found = service.objects.operations.get(call.bucket, call.names["operation"])
-    return reply(call, _operation_resource(found, call.origin))
-
-
-async def cancel_operation(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Cancel nothing: every operation is done; 404 for one that is not there."""
-    service.buckets.get(call.bucket)
-    service.objects.operations.get(call.bucket, call.names["operation"])
-    return web.Response(status=204)
 
 
 def _generation(call: StorageCall) -> int:
@@ -168,25 +145,3 @@ def _moment_s(resource: Mapping[str, Any], name: str, absent_s: float) -> float:
     if moment is None or moment.tzinfo is None:
         raise invalid(f"Invalid value for {name}: '{resource[name]}'")
     return moment.timestamp()
-
-
-def _operation_resource(operation: StorageOperation, origin: str) -> Resource:
-    """A finished operation; that it is shown so is assumed."""
-    path = f"b/{operation.bucket}/operations/{operation.id}"
-    moment = timestamp(operation.created_s)
-    common = {
-        "type": "bulk-restore-objects",
-        "createTime": moment,
-        "endTime": moment,
-        "updateTime": moment,
-        "progressPercent": 100,
-        "requestedCancellation": False,
-    }
-    return {
-        "kind": "storage#operation",
-        "name": _OPERATION.format(operation.bucket, operation.id),
-        "selfLink": f"{origin}/storage/v1/{path}",
-        "metadata": {"commonMetadata": common, **operation.metadata},
-        "done": True,
-        "response": {},
-    }

@@ -49,15 +49,21 @@ _BUCKET = _known(
 _HMAC_KEY = _known(
     "accessId etag id kind projectId selfLink serviceAccountEmail state timeCreated updated"
 )
-_KINDS: Mapping[str, Known] = {
-    "storage.buckets": _BUCKET,
-    "storage.objects": _OBJECT,
-    "storage.projects.hmacKeys": _HMAC_KEY,
-}
-_POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
+_FOLDER = _known(
+    "bucket createTime id kind metageneration name selfLink updateTime", pendingRenameInfo=_ANYTHING
+)
 _OPERATION = _known(
     "done kind name selfLink", error=_ANYTHING, metadata=_ANYTHING, response=_ANYTHING
 )
+_POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
+_KINDS: Mapping[str, Known] = {
+    "storage.buckets": _BUCKET,
+    "storage.buckets.operations": _OPERATION,
+    "storage.folders": _FOLDER,
+    "storage.managedFolders": _FOLDER,
+    "storage.objects": _OBJECT,
+    "storage.projects.hmacKeys": _HMAC_KEY,
+}
 _REPLIES: Mapping[str, Known] = {
     "storage.buckets.list": _known("kind nextPageToken", items=_BUCKET, unreachable=_ANYTHING),
     "storage.buckets.getIamPolicy": _POLICY,
@@ -74,7 +80,13 @@ _REPLIES: Mapping[str, Known] = {
     "storage.projects.hmacKeys.create": _known("kind secret", metadata=_HMAC_KEY),
     "storage.projects.hmacKeys.list": _known("kind nextPageToken", items=_HMAC_KEY),
     "storage.projects.serviceAccount.get": _known("email_address kind"),
-    "storage.managedFolders.list": _known("kind nextPageToken", items=_ANYTHING),
+    "storage.folders.list": _known("kind nextPageToken", items=_FOLDER),
+    "storage.folders.rename": _OPERATION,
+    "storage.folders.deleteRecursive": _OPERATION,
+    "storage.managedFolders.list": _known("kind nextPageToken", items=_FOLDER),
+    "storage.managedFolders.getIamPolicy": _POLICY,
+    "storage.managedFolders.setIamPolicy": _POLICY,
+    "storage.managedFolders.testIamPermissions": _known("kind permissions"),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(
         "done kind objectSize rewriteToken totalBytesRewritten", resource=_OBJECT

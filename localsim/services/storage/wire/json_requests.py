@@ -207,11 +207,11 @@ def required_parameter(query: Query, name: str) -> str:
     return query[name]
 
 
-def page_limit(query: Query) -> int:
+def page_limit(query: Query, name: str = "maxResults") -> int:
     """The largest number of results on a page."""
-    limit = integer_parameter(query, "maxResults")
+    limit = integer_parameter(query, name)
     if limit is not None and limit < 0:
-        raise ParameterError("maxResults", f"Invalid value for maxResults: {limit}")
+        raise ParameterError(name, f"Invalid value for {name}: {limit}")
     return min(limit or MAX_PAGE, MAX_PAGE)
 
 
@@ -229,6 +229,7 @@ def list_query(query: Query) -> ListQuery:
         soft_deleted=flag_parameter(query, "softDeleted"),
         match_glob=query.get("matchGlob", ""),
         include_trailing_delimiter=flag_parameter(query, "includeTrailingDelimiter"),
+        folders_as_prefixes=flag_parameter(query, "includeFoldersAsPrefixes"),
     )
 
 

@@ -14,7 +14,12 @@ from localsim.accounts import project_number
 from localsim.rules.objects.buckets.placement import shown_placement
 from localsim.rules.objects.encryption.customer_keys import concealed, listed
 from localsim.rules.objects.listing import Listing
-from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
+from localsim.rules.objects.properties import (
+    CUSTOMER_ENCRYPTION,
+    FINALIZED_S,
+    KMS_KEY_NAME,
+    OPEN,
+)
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
 from localsim.services.storage.wire.encryption_headers import key_headers
@@ -77,7 +82,11 @@ _OBJECT_FIELDS: Mapping[str, Field] = {
         None if stored.deleted_s is None else timestamp(stored.deleted_s)
     ),
     "timeStorageClassUpdated": lambda stored, _: timestamp(stored.created_s),
-    "timeFinalized": lambda stored, _: timestamp(stored.created_s),
+    "timeFinalized": lambda stored, _: (
+        None
+        if stored.properties.get(OPEN)
+        else timestamp(stored.properties.get(FINALIZED_S, stored.created_s))
+    ),
 }
 """storage#object field by field; what is None is left out, as Google does."""
 

@@ -102,7 +102,7 @@ def test_a_retention_policy_holds_and_can_be_locked(own_bucket):
         own_bucket.patch()
 
 
-def test_the_layout_says_that_names_are_flat(box):
+def test_the_layout_of_a_flat_bucket_says_nothing_of_folders(box):
     reply = box.request("GET", f"{box.bucket_path}/storageLayout")
     assert reply.status == 200
     assert reply.json == {
@@ -110,7 +110,6 @@ def test_the_layout_says_that_names_are_flat(box):
         "bucket": box.name,
         "location": "US",
         "locationType": "multi-region",
-        "hierarchicalNamespace": {"enabled": False},
     }
     assert box.request("GET", "/storage/v1/b/nobodys/storageLayout").status == 404
 

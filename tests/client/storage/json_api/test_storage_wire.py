@@ -222,7 +222,6 @@ def test_an_encoded_slash_is_part_of_a_name_and_a_plain_one_is_not(box):
     [
         ("GET", "{bucket}/acl", "storage.bucketAccessControls"),
         ("GET", "{bucket}/notificationConfigs", "storage.notifications"),
-        ("GET", "{bucket}/folders", "storage.folders"),
         ("GET", "{objects}/x/acl", "storage.objectAccessControls"),
         ("POST", "{bucket}/relocate", "storage.buckets.relocate"),
         ("GET", "{objects}?filter=x", "The parameter 'filter'"),

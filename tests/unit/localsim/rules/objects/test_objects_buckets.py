@@ -90,7 +90,6 @@ def test_what_only_google_sets_and_what_nobody_knows_is_ignored(objects):
     "resource",
     [
         {"acl": [{"entity": "allUsers", "role": "READER"}]},
-        {"hierarchicalNamespace": {"enabled": True}},
     ],
 )
 def test_what_it_would_not_honour_is_refused(objects, resource):

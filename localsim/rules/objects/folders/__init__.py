@@ -1,0 +1,1 @@
+"""Folders of buckets with a hierarchical namespace, and managed folders of any bucket."""
