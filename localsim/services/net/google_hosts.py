@@ -11,6 +11,7 @@ SERVICE_OF = {
     **dict.fromkeys(
         (
             "cloudbilling.googleapis.com",
+            "cloudkms.googleapis.com",
             "cloudquotas.googleapis.com",
             "cloudresourcemanager.googleapis.com",
             "compute.googleapis.com",

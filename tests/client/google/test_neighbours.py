@@ -204,8 +204,14 @@ def test_a_form_that_cannot_be_read_is_the_clients_fault(cloud, headers):
 # The port
 
 
-def test_what_is_absent_names_itself(send):
-    path = f"/compute/v1/projects/{PROJECT}/zones/us-west4-a/instances"
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/compute/v1/projects/{PROJECT}/zones/us-west4-a/instances",
+        f"/v1/projects/{PROJECT}/locations/us/keyRings/r/cryptoKeys/k",
+    ],
+)
+def test_what_is_absent_names_itself(send, path):
     status, document = send("GET", path)
     assert status == 501
     assert document["error"]["message"] == f"GET {path} is not emulated by localsim"
