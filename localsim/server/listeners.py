@@ -14,6 +14,8 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from aiohttp import web
+
 from localsim import accounts, service_ports
 from localsim.loopback import LOOPBACK, LOOPBACK_6
 from localsim.orchestrator import Orchestrator
@@ -55,6 +57,7 @@ from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.control_grpc import StorageControlHandler
 from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
+from localsim.services.storage.wire.page_access import page_grants, serve_pages
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.request_log import RequestLog
 from localsim.services.tpu import tpu_grpc
@@ -142,7 +145,7 @@ def _applications(
     stack.callback(receiver.close)
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
-    storage_guards = (*guards, storage_authorization(callers, parts.objects.buckets.roles_of))
+    storage_guards = _storage_guards(parts, callers)
     authorize = other_api_authorization(callers, PROJECT)
     log = _request_log(parts, state, stack)
     holds = RequestHolds(orchestrator, parts.slices.is_up)
@@ -156,6 +159,14 @@ def _applications(
         "neighbours": other_api_server.application(parts.project, granted, guards, authorize),
         "control": control.application(build_controls(parts, watch), state.token(), own),
     }
+
+
+def _storage_guards(parts: Components, callers: Authenticator) -> tuple[Any, ...]:
+    """The guards of Cloud Storage: a bucket's CORS rules may let a web page in."""
+    buckets = parts.objects.buckets
+    pages = page_grants(buckets)
+    guards = _guards(parts.ports, *OWN_NAMES, inside=SERVICE_OF, is_let_in=pages)
+    return (*guards, serve_pages, storage_authorization(callers, buckets.roles_of))
 
 
 def _request_log(
@@ -179,14 +190,19 @@ def _callers(parts: Components) -> Authenticator:
     return Authenticator(parts.worker_tokens, tokens, everybody)
 
 
-def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:
-    """Refuse what has no Host header that honest clients send, in lower case.
+def _guards(
+    chosen: Mapping[str, int],
+    *hosts: str,
+    inside: Iterable[str] = (),
+    is_let_in: Callable[[web.Request], bool] = lambda _: False,
+) -> tuple[Any, ...]:
+    """Refuse what has no Host header that honest clients send, in lower case, and web pages.
 
-    Names of `inside` stand for the default port of https.
+    Names of `inside` stand for the default port of https. A page may be let in all the same.
     """
     default = {f"{name}{port}" for name in inside for port in ("", f":{HTTPS_PORT}")}
     allowed = _own_names(chosen, *hosts) | default
-    return (guard(hosts=lambda: allowed),)
+    return (guard(hosts=lambda: allowed, is_let_in=is_let_in),)
 
 
 def _own_names(chosen: Mapping[str, int], *hosts: str) -> frozenset[str]:

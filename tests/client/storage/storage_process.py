@@ -13,6 +13,7 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.request_guard import guard
 from localsim.services.storage.application import application
 from localsim.services.storage.body_process import BodyProcess
+from localsim.services.storage.wire.page_access import page_grants, serve_pages
 
 
 async def serve(
@@ -26,7 +27,9 @@ async def serve(
     objects = ObjectStore(directory / "storage", clock or Clock())
     app = application(objects, body_process=receiver)
     hosts: set[str] = set()
-    app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
+    pages = page_grants(objects.buckets)
+    app.middlewares.append(guard(hosts=lambda: frozenset(hosts), is_let_in=pages))
+    app.middlewares.append(serve_pages)
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
