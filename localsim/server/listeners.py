@@ -14,6 +14,8 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from aiohttp import web
+
 from localsim import accounts, service_ports
 from localsim.loopback import LOOPBACK, LOOPBACK_6
 from localsim.orchestrator import Orchestrator
@@ -57,6 +59,7 @@ from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
 from localsim.services.storage.service import StorageService, open_service
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier
+from localsim.services.storage.wire.page_access import page_grants, serve_pages
 from localsim.services.storage.wire.request_faults import FaultSource
 from localsim.services.storage.wire.request_log import RequestLog
 from localsim.services.tpu import tpu_grpc
@@ -167,10 +170,7 @@ def _applications(
     if tls_services is not None:
         granted = tls_services.tokens.granted
     own = _guards(parts.ports, *OWN_NAMES)
-    authorization = storage_authorization(
-        callers, parts.objects.buckets.roles_of, storage_service.signatures
-    )
-    storage_guards = (*guards, authorization)
+    storage_guards = _storage_guards(parts, callers, storage_service.signatures)
     authorize = other_api_authorization(callers, PROJECT)
     return {
         "tpu_rest": rest.application(
@@ -183,6 +183,16 @@ def _applications(
             build_controls(parts, storage_service.watch), state.token(), own
         ),
     }
+
+
+def _storage_guards(
+    parts: Components, callers: Authenticator, signatures: SignatureVerifier
+) -> tuple[Any, ...]:
+    """The guards of Cloud Storage: a bucket's CORS rules may let a web page in."""
+    buckets = parts.objects.buckets
+    pages = page_grants(buckets)
+    guards = _guards(parts.ports, *OWN_NAMES, inside=SERVICE_OF, is_let_in=pages)
+    return (*guards, serve_pages, storage_authorization(callers, buckets.roles_of, signatures))
 
 
 def _request_log(
@@ -224,14 +234,19 @@ def _public_keys(tls_services: "TlsServices | None") -> Callable[[str], Sequence
     return lambda email: [keys[email]] if email in keys else []
 
 
-def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:
-    """Refuse what has no Host header that honest clients send, in lower case.
+def _guards(
+    chosen: Mapping[str, int],
+    *hosts: str,
+    inside: Iterable[str] = (),
+    is_let_in: Callable[[web.Request], bool] = lambda _: False,
+) -> tuple[Any, ...]:
+    """Refuse what has no Host header that honest clients send, in lower case, and web pages.
 
-    Names of `inside` stand for the default port of https.
+    Names of `inside` stand for the default port of https. A page may be let in all the same.
     """
     default = {f"{name}{port}" for name in inside for port in ("", f":{HTTPS_PORT}")}
     allowed = _own_names(chosen, *hosts) | default
-    return (guard(hosts=lambda: allowed),)
+    return (guard(hosts=lambda: allowed, is_let_in=is_let_in),)
 
 
 def _own_names(chosen: Mapping[str, int], *hosts: str) -> frozenset[str]:

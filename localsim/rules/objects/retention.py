@@ -83,7 +83,7 @@ def _policy_until_s(bucket: Bucket, stored: StoredObject) -> float | None:
 
 def with_expiration(bucket: Bucket, stored: StoredObject) -> StoredObject:
     """The object as it is shown, with the end of its retention where there is one."""
-    until_s = retained_until_s(bucket, stored)
+    until_s = retained_until_s(bucket, stored) if has_expirations(bucket) else None
     if until_s is None:
         return stored
     properties = {**stored.properties, EXPIRATION: instant(until_s)}
@@ -92,7 +92,7 @@ def with_expiration(bucket: Bucket, stored: StoredObject) -> StoredObject:
 
 def has_expirations(bucket: Bucket) -> bool:
     """Whether objects of the bucket may be retained."""
-    return not bucket.properties.keys().isdisjoint(("retentionPolicy", "objectRetention"))
+    return "retentionPolicy" in bucket.properties or "objectRetention" in bucket.properties
 
 
 def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:

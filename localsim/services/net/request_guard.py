@@ -17,12 +17,21 @@ _OVERRIDES = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
 _OF_PAGES = "web pages may not use this server"
 
 
-def guard(*, hosts: Callable[[], frozenset[str]]) -> Middleware:
-    """A middleware that refuses requests for other hosts than `name:port`, and web pages."""
+def guard(
+    *,
+    hosts: Callable[[], frozenset[str]],
+    is_let_in: Callable[[web.Request], bool] = lambda _: False,
+) -> Middleware:
+    """A middleware that refuses requests for other hosts than `name:port`, and web pages.
+
+    But not a page that `is_let_in`.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = _refusal(request, hosts())
+        if refusal == _OF_PAGES and is_let_in(request):
+            return await handler(request)
         if refusal is not None:
             return web.Response(status=403, text=f"Refused: {refusal}.\n")
         return await handler(request)

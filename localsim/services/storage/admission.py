@@ -12,8 +12,11 @@ from localsim.rules.objects.storage_model import Bucket, StorageError
 from localsim.services.auth.iam import ANONYMOUS, Account, granted_permissions
 from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 
-PAYS_ANYWAY = "resourcemanager.projects.createBillingAssignment"
-"""Who holds it in the bucket's project need not say who pays."""
+PAYS_ANYWAY = (
+    "resourcemanager.projects.createBillingAssignment",
+    "storage.buckets.setIamPolicy",
+)
+"""Who holds one of these is an owner of the bucket and need not say who pays."""
 MAY_BILL = "serviceusage.services.use"
 
 
@@ -42,7 +45,7 @@ def _check_sender(bucket: Bucket, call: StorageCall, account: Account | None) ->
 
 
 def _check_payer(bucket: Bucket, call: StorageCall, account: Account | None) -> None:
-    if not requester_pays(bucket.properties) or granted_permissions(account, [PAYS_ANYWAY]):
+    if not requester_pays(bucket.properties) or granted_permissions(account, PAYS_ANYWAY):
         return
     if account is not None and account.email == ANONYMOUS:
         message = "Access to a Requester Pays bucket requires authentication."

@@ -21,6 +21,7 @@ from localsim.services.storage.wire.json_requests import (
     decode_segment,
     parse_query,
 )
+from localsim.services.storage.wire.page_access import tell_page
 from localsim.services.storage.wire.retry_tests import routes as retry_test_routes
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
@@ -56,10 +57,16 @@ def application(service: StorageService, middlewares: Sequence[Middleware] = ())
     first = (place_bucket, complete_path, unfold_query, *middlewares)
     # Uploads are streamed and have no limit; this one is for JSON bodies.
     app = web.Application(middlewares=first, client_max_size=MAX_JSON_BYTES)
-    app.cleanup_ctx.append(hard_deletions(service))
     app.add_routes(retry_test_routes(service.faults.retry_tests))
     app.router.add_route("*", r"/{path:[\s\S]*}", dispatch)
+    _watch(app, service)
     return app
+
+
+def _watch(app: web.Application, service: StorageService) -> None:
+    """Have the application delete what is due, and tell pages what they may read."""
+    app.cleanup_ctx.append(hard_deletions(service))
+    app.on_response_prepare.append(tell_page)
 
 
 def _is_xml(request: web.Request) -> bool:

@@ -17,6 +17,7 @@ from localsim.services.storage.body_process import BodyProcess
 from localsim.services.storage.grpc.storage_handlers import StorageHandlers
 from localsim.services.storage.service import open_service
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier
+from localsim.services.storage.wire.page_access import page_grants, serve_pages
 
 
 async def serve(
@@ -41,7 +42,9 @@ async def serve(
     service = open_service(objects, body_process=receiver, signatures=signatures)
     app = application(service)
     hosts: set[str] = set()
-    app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
+    pages = page_grants(objects.buckets)
+    app.middlewares.append(guard(hosts=lambda: frozenset(hosts), is_let_in=pages))
+    app.middlewares.append(serve_pages)
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

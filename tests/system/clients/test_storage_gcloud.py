@@ -48,6 +48,24 @@ def test_what_is_not_there_is_named_at_once(gcloud):
     assert "HTTPError 405: storage.folders is not implemented by localsim" in refused.err
 
 
+def test_what_was_deleted_is_restored(gcloud, tmp_path):
+    made = ("gs://gcloud-soft", "--soft-delete-duration=7d", "--placement=us-east1,us-west1")
+    gcloud("buckets", "create", *made, "--location=us", "--enable-per-object-retention").ok()
+    file = tmp_path / "a.txt"
+    file.write_text("abc")
+    retained = ("--retention-mode=Unlocked", "--retain-until=2100-01-01T00:00:00Z")
+    gcloud("cp", str(file), "gs://gcloud-soft/a.txt", *retained).ok()
+    gcloud("rm", "gs://gcloud-soft/a.txt").refused("is subject to")
+    free = ("--clear-retention", "--override-unlocked-retention")
+    gcloud("objects", "update", "gs://gcloud-soft/a.txt", *free).ok()
+    gcloud("rm", "gs://gcloud-soft/a.txt").ok()
+    assert gcloud("ls", "--soft-deleted", "gs://gcloud-soft").ok().startswith("gs://gcloud-soft/a")
+    gcloud("restore", "gs://gcloud-soft/**", "--async").ok()
+    assert gcloud("ls", "gs://gcloud-soft").ok() == "gs://gcloud-soft/a.txt\n"
+    (operation,) = gcloud("operations", "list", "gs://gcloud-soft", "--format=json").json
+    assert operation["metadata"]["succeededCount"] == "1"
+
+
 def test_a_second_rsync_copies_nothing(gcloud, bucket, tmp_path):
     source = tree(tmp_path / "source")
     first = gcloud("rsync", "-r", str(source), f"gs://{bucket.name}/t")

@@ -10,7 +10,7 @@ from localsim.services.storage.admission import check_admission
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 PAID = {"billing": {"requesterPays": True}}
-STRANGER = Account("stranger@p.iam.gserviceaccount.com", ("roles/storage.admin",))
+STRANGER = Account("stranger@p.iam.gserviceaccount.com", ("roles/storage.objectAdmin",))
 
 
 class FakeRequest(dict):
@@ -40,13 +40,14 @@ def refusal(*args, **given):
 def test_the_owner_pays_without_a_word():
     admit(PAID)
     admit(PAID, Account("o@p", ("roles/owner",)))
-    admit(PAID, Account("b@p", ("roles/storage.admin", "roles/billing.projectManager")))
+    for role in ("roles/storage.admin", "roles/billing.projectManager"):
+        admit(PAID, Account("b@p", (role,)))
 
 
 def test_another_account_names_a_project_that_it_may_bill():
     assert refusal(PAID, STRANGER) == (400, "required")
     assert refusal(PAID, STRANGER, query=[("userProject", "p")]) == (403, "forbidden")
-    payer = Account("c@p", ("roles/storage.admin", "roles/serviceusage.serviceUsageConsumer"))
+    payer = Account("c@p", ("roles/storage.objectUser", "roles/serviceusage.serviceUsageConsumer"))
     admit(PAID, payer, query=[("userProject", "p")])
     admit(PAID, payer, **{"x-goog-user-project": "p"})
     assert refusal(PAID, payer) == (400, "required")
