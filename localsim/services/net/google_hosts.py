@@ -20,6 +20,7 @@ SERVICE_OF = {
             "logging.googleapis.com",
             "monitoring.googleapis.com",
             "oauth2.googleapis.com",
+            "pubsub.googleapis.com",
             "secretmanager.googleapis.com",
             "serviceusage.googleapis.com",
         ),

@@ -27,6 +27,7 @@ async def serve(
     clock: Clock | None = None,
     receiver: BodyProcess | None = None,
     public_keys: Mapping[str, Sequence] | None = None,
+    port: int = 0,
     *,
     with_grpc: bool = False,
 ) -> None:
@@ -47,7 +48,7 @@ async def serve(
     app.middlewares.append(serve_pages)
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     port = runner.addresses[0][1]
     hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
@@ -68,13 +69,16 @@ async def _end(runner: web.AppRunner, objects: ObjectStore) -> None:
 
 
 def main() -> None:
+    """`storage_process.py DIRECTORY [PORT]` serves until it is killed, and prints its port."""
+    directory, port = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+
     def announce(port: int, _grpc_port: int) -> None:
         sys.stdout.write(f"{port}\n")
         sys.stdout.flush()
 
     async def forever() -> None:
         with closing(BodyProcess()) as receiver:
-            await serve(Path(sys.argv[1]), announce, asyncio.Event(), receiver=receiver)
+            await serve(directory, announce, asyncio.Event(), receiver=receiver, port=port)
 
     asyncio.run(forever())
 

@@ -37,6 +37,7 @@ class Suite:
     select: list[str]
     report: str
     environment: dict[str, str] = field(default_factory=dict)
+    buckets: list[dict[str, Any]] = field(default_factory=list)
 
 
 def main(arguments: list[str]) -> int:
@@ -50,9 +51,9 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for name in options.suite or suites:
         result = run_suite(suites[name], checkouts, runs, tests)
+        lines = "".join(f"{test.name}: {test.message}\n" for test in result.failed)
+        (runs / f"{name}.failed.txt").write_text(lines, "utf-8")
         print(result.line(name), flush=True)
-        for test in result.failed:
-            print(f"  {test.name}: {test.message}", flush=True)
         failed += len(result.failed) + (result.count == 0)
     return int(failed > 0)
 
@@ -77,6 +78,8 @@ def run_suite(suite: Suite, checkouts: Path, runs: Path, tests: list[str]) -> Su
     scratch = Path(tempfile.mkdtemp(prefix="fs", dir=os.environ.get("TMPDIR")))
     try:
         with open_suite_cloud(scratch, *options) as cloud:
+            for bucket in suite.buckets:
+                cloud.make_bucket(bucket)
             run = cloud.run_google if suite.wire == "google" else cloud.run_plain
             run(argv, checkouts / "src" / suite.folder, suite.environment, log)
     finally:
