@@ -143,7 +143,8 @@ def _applications(
     stack.callback(receiver.close)
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
-    signatures = SignatureVerifier(parts.objects.hmac_keys, _public_keys(tls_services))
+    public_keys = parts.project.signing_keys.public_keys
+    signatures = SignatureVerifier(parts.objects.hmac_keys, public_keys)
     authorization = storage_authorization(callers, parts.objects.buckets.roles_of, signatures)
     storage_guards = (*guards, authorization)
     authorize = other_api_authorization(callers, PROJECT)
@@ -192,14 +193,6 @@ def _roles_of(parts: Components, email: str) -> Sequence[str]:
     if email == accounts.default_compute_email(PROJECT_NUMBER):
         return scenario.worker_roles
     return scenario.member_roles.get(f"serviceAccount:{email}", ())
-
-
-def _public_keys(tls_services: "TlsServices | None") -> Callable[[str], Sequence[Any]]:
-    """From the address of a service account to the RSA keys that it signs with."""
-    if tls_services is None:
-        return lambda _email: ()
-    keys = tls_services.tokens.keys
-    return lambda email: [keys[email]] if email in keys else []
 
 
 def _guards(chosen: Mapping[str, int], *hosts: str, inside: Iterable[str] = ()) -> tuple[Any, ...]:

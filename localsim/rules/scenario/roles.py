@@ -73,6 +73,12 @@ _ACCOUNTS_CHANGE = frozenset(
 )
 _OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.buckets."))
 _OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
+_ACCOUNT_KEYS = frozenset(
+    f"iam.serviceAccountKeys.{verb}" for verb in ("create", "delete", "get", "list")
+)
+_CREDENTIALS = frozenset(
+    f"iam.serviceAccounts.{verb}" for verb in ("getAccessToken", "signBlob", "signJwt")
+)
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
 )
@@ -122,6 +128,8 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/iam.serviceAccountAdmin": _ACCOUNTS_READ
     | _ACCOUNTS_CHANGE
     | {"iam.serviceAccounts.getIamPolicy", "iam.serviceAccounts.setIamPolicy"},
+    "roles/iam.serviceAccountKeyAdmin": _ACCOUNTS_READ | _ACCOUNT_KEYS,
+    "roles/iam.serviceAccountTokenCreator": _ACCOUNTS_READ | _CREDENTIALS,
     "roles/billing.projectManager": frozenset({"resourcemanager.projects.createBillingAssignment"}),
     "roles/cloudquotas.admin": _QUOTA_CHANGE,
     "roles/resourcemanager.projectIamAdmin": _POLICIES,

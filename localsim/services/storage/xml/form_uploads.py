@@ -3,6 +3,7 @@
 cloud.google.com/storage/docs/xml-api/post-object-forms
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -13,7 +14,6 @@ from localsim.rules.objects.files.body_directory import IncomingBody
 from localsim.rules.objects.storage_model import (
     Hashes,
     NewObject,
-    StorageError,
     StoredObject,
     check_object_name,
     invalid,
@@ -21,6 +21,8 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.storage.methods.single_uploads import receive_data, seal_body
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.signing.sent_requests import EXTENSIONS
+from localsim.services.storage.signing.signature_errors import wrong_argument
 from localsim.services.storage.signing.signature_verifier import Signer
 from localsim.services.storage.signing.upload_policies import (
     UploadPolicy,
@@ -36,6 +38,11 @@ from localsim.services.storage.xml.xml_requests import check_headers, etag_of, p
 
 FORM = "multipart/form-data"
 _FILE_NAME = "${filename}"
+_EXTENSION = re.compile(
+    r"x-(?:goog|amz)-(?:meta-.*|algorithm|credential|date|signature|acl|storage-class|custom-time"
+    r"|content-sha256|encryption-.*|security-token)"
+)
+"""The fields that begin like Google's own headers, and are known."""
 _STATUSES = ("200", "201", "204")
 
 FormAuthorization = Callable[[Signer | None], None]
@@ -107,8 +114,11 @@ def _allowed(
 def _described(call: StorageCall, fields: dict[str, str], file_name: str) -> NewObject:
     name = fields.get("key", "").replace(_FILE_NAME, file_name)
     if not name:
-        raise StorageError(400, "InvalidArgument", "Invalid argument.", details="key is missing")
+        raise wrong_argument("The field key is missing.")
     check_object_name(name)
+    for field in fields:
+        if field.startswith(EXTENSIONS) and not _EXTENSION.fullmatch(field):
+            raise wrong_argument(f"{field} is not a field of a form.")
     acl = {"x-goog-acl": fields["acl"]} if "acl" in fields else {}
     headers = {**fields, **acl}
     check_headers(headers)

@@ -84,6 +84,12 @@ def test_a_field_that_no_condition_names_is_refused(policy):
     assert element(refused, "Details") == "Policy did not reference x-goog-meta-a"
 
 
+def test_a_field_that_no_header_has_is_refused_though_the_policy_allows_it(signed, policy):
+    unknown = policy("unknown", fields={"x-goog-random": "1"})
+    assert refusal(post(unknown)) == (400, "InvalidArgument")
+    assert not signed.bucket.blob("unknown").exists()
+
+
 def test_conditions_hold_or_the_form_is_refused(signed, policy):
     one = policy("eq", [["eq", "$x-goog-meta-a", "1"], ["starts-with", "$x-goog-meta-b", ""]])
     wanted = {"x-goog-meta-a": "1", "x-goog-meta-b": "anything"}
