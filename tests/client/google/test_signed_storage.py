@@ -137,10 +137,13 @@ def test_a_form_is_as_good_as_whoever_signed_its_policy(cloud, ask, owner):
     assert refusal(post("admin", policy=None)) == (401, "AuthenticationRequired")
 
 
-def credentials_api(cloud, ask, verb, account, body, *, caller="admin"):
+IAM_SCOPE = "https://www.googleapis.com/auth/iam"
+
+
+def credentials_api(cloud, ask, verb, account, body, *, caller="admin", scope=IAM_SCOPE):
     email = f"{account}@local-project.iam.gserviceaccount.com"
     base = cloud.line["google"]["token"].removesuffix("/token")
-    headers = {"Authorization": f"Bearer {token(cloud, caller)}"}
+    headers = {"Authorization": f"Bearer {token(cloud, caller, scope)}"}
     url = f"{base}/v1/projects/-/serviceAccounts/{email}:{verb}"
     return ask("POST", url, json=body, headers=headers)
 
@@ -207,3 +210,6 @@ def test_who_may_not_create_tokens_is_refused(cloud, ask, verb, body):
     assert absent.status_code == 404
     assert "Gaia id not found" in absent.json()["error"]["message"]
     assert credentials_api(cloud, ask, verb, "admin", {}).status_code == 400
+    storage_only = "https://www.googleapis.com/auth/devstorage.full_control"
+    scoped = credentials_api(cloud, ask, verb, "admin", body, scope=storage_only)
+    assert "insufficient authentication scopes" in scoped.text
