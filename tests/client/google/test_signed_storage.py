@@ -140,6 +140,18 @@ def test_a_form_is_as_good_as_whoever_signed_its_policy(cloud, ask, owner):
 IAM_SCOPE = "https://www.googleapis.com/auth/iam"
 
 
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [("POST", "x?uploads"), ("POST", "x"), ("POST", "x?uploadId=1"), ("PUT", "x"), ("POST", "?a")],
+)
+def test_no_other_request_is_let_in_by_looking_like_a_form(cloud, ask, verb, path):
+    base = f"{cloud.line['google']['storage']}/{cloud.line['bucket']}"
+    headers = {"Content-Type": "multipart/form-data; boundary=B", "x-goog-resumable": "start"}
+    refused = ask(verb, f"{base}/{path}".replace("/?", "?"), headers=headers, data=b"--B--")
+    assert refused.status_code in (400, 401, 501), refused.text
+    assert b"UploadId" not in refused.content
+
+
 def credentials_api(cloud, ask, verb, account, body, *, caller="admin", scope=IAM_SCOPE):
     email = f"{account}@local-project.iam.gserviceaccount.com"
     base = cloud.line["google"]["token"].removesuffix("/token")

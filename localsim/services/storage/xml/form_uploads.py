@@ -14,6 +14,7 @@ from localsim.rules.objects.files.body_directory import IncomingBody
 from localsim.rules.objects.storage_model import (
     Hashes,
     NewObject,
+    StorageError,
     StoredObject,
     check_object_name,
     invalid,
@@ -45,8 +46,8 @@ _EXTENSION = re.compile(
 """The fields that begin like Google's own headers, and are known."""
 _STATUSES = ("200", "201", "204")
 
-FormAuthorization = Callable[[Signer | None], None]
-"""Checks whoever has signed a form, None for nobody; raises StorageError."""
+FormAuthorization = Callable[[Signer | None, str], None]
+"""Checks whoever has signed a form, None for nobody, for a bucket; raises StorageError."""
 FORM_AUTHORIZATION: web.RequestKey[FormAuthorization] = web.RequestKey("FORM_AUTHORIZATION")
 """Where a request carries that, if its sender has to be somebody."""
 
@@ -60,7 +61,8 @@ async def upload_form(service: StorageService, call: StorageCall) -> web.StreamR
     """Write the object that a form describes; its fields come before its file."""
     if not is_form(call.request):
         raise not_implemented(f"POST {call.request.raw_path.partition('?')[0]}")
-    service.buckets.get(call.bucket)
+    if "bucket" in call.names:
+        service.buckets.get(call.bucket)
     parser = FormParser(boundary_of(call.request.headers.get("Content-Type", "")))
     incoming = service.objects.bodies.receive()
     try:
@@ -81,8 +83,10 @@ async def _receive(
     async for data in call.chunks():
         content = parser.feed(data)
         if new is None and parser.file_name is not None:
-            policy = _allowed(service, call, parser.fields)
-            new = _described(call, parser.fields, parser.file_name)
+            bucket = _bucket(call, parser.fields)
+            policy = _allowed(service, call, parser.fields, bucket)
+            _require_bucket(service, bucket)
+            new = _described(bucket, parser.fields, parser.file_name)
             await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
         await receive_data(incoming, content)
         if policy is not None:
@@ -95,23 +99,39 @@ async def _receive(
     return new
 
 
+def _bucket(call: StorageCall, fields: dict[str, str]) -> str:
+    """The bucket that the path names, or the form, or else its policy."""
+    if "bucket" in call.names:
+        return call.bucket
+    if "bucket" not in fields and "policy" in fields:
+        return parse_policy(fields["policy"]).wanted("bucket")
+    return fields.get("bucket", "")
+
+
+def _require_bucket(service: StorageService, bucket: str) -> None:
+    try:
+        service.buckets.get(bucket)
+    except StorageError as absent:
+        raise StorageError(404, "NoSuchBucket", absent.message) from None
+
+
 def _allowed(
-    service: StorageService, call: StorageCall, fields: dict[str, str]
+    service: StorageService, call: StorageCall, fields: dict[str, str], bucket: str
 ) -> UploadPolicy | None:
     """The policy of the form, after all of its conditions but those on the file have been met."""
     claim = policy_claim(fields)
     signer = None if claim is None else service.signatures.verify(claim)
     authorize = call.request.get(FORM_AUTHORIZATION)
     if authorize is not None:
-        authorize(signer)
+        authorize(signer, bucket)
     if claim is None:
         return None
     policy = parse_policy(fields["policy"])
-    policy.check(fields, call.bucket, service.signatures.now())
+    policy.check(fields, bucket, service.signatures.now())
     return policy
 
 
-def _described(call: StorageCall, fields: dict[str, str], file_name: str) -> NewObject:
+def _described(bucket: str, fields: dict[str, str], file_name: str) -> NewObject:
     name = fields.get("key", "").replace(_FILE_NAME, file_name)
     if not name:
         raise wrong_argument("The field key is missing.")
@@ -122,7 +142,7 @@ def _described(call: StorageCall, fields: dict[str, str], file_name: str) -> New
     acl = {"x-goog-acl": fields["acl"]} if "acl" in fields else {}
     headers = {**fields, **acl}
     check_headers(headers)
-    return NewObject(call.bucket, name, properties_of(headers), expected=Hashes())
+    return NewObject(bucket, name, properties_of(headers), expected=Hashes())
 
 
 def _answer(call: StorageCall, fields: dict[str, str], stored: StoredObject) -> web.Response:
