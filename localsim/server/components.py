@@ -4,6 +4,7 @@ import socket
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from localsim import accounts
@@ -18,11 +19,14 @@ from localsim.rules.objects.store import ObjectStore
 from localsim.rules.project.log_store import LogStore
 from localsim.rules.project.project_metadata import ProjectMetadata
 from localsim.rules.project.secret_store import SecretStore
+from localsim.rules.project.service_account_keys import ServiceAccountKeyStore
 from localsim.rules.project.worker_samples import WorkerSampleStore
+from localsim.rules.scenario.project_checks import DEFAULT_ACCOUNT
 from localsim.rules.scenario.scenario import Scenario, ScenarioError, load_scenario
 from localsim.server.isolation_choice import IsolationChoice
 from localsim.server.settings import Settings
 from localsim.services.auth.iam import ACCOUNTS
+from localsim.services.auth.signing_keys import SigningKeys
 from localsim.services.auth.tokens import WorkerTokens
 from localsim.services.other_apis.other_api_calls import ProjectContext
 from localsim.services.ssh.loopback_ssh import LoopbackSshServers
@@ -121,6 +125,13 @@ def build_components(
             metadata=metadata,
             secrets=SecretStore(connection),
             logs=LogStore(connection),
+            signing_keys=SigningKeys(
+                ServiceAccountKeyStore(connection),
+                state.path / "google" / "signing",
+                {} if tls_services is None else tls_services.tokens.keys,
+                partial(_is_enabled, cloud),
+            ),
+            issue_token=tokens.issue_token,
             samples=samples,
             cloud_port=orchestrator,
             now=clock.now,
@@ -180,6 +191,14 @@ def _environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{others}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{others}/",
     }
+
+
+def _is_enabled(cloud: Cloud, email: str) -> bool:
+    """Whether the scenario leaves the service account of an address switched on."""
+    is_default = email == accounts.default_compute_email(PROJECT_NUMBER)
+    states = cloud.scenario.service_accounts
+    name = DEFAULT_ACCOUNT if is_default else email.partition("@")[0]
+    return states.get(email, states.get(name, "enabled")) == "enabled"
 
 
 def _loopback_doors(state: StateDirectory) -> LoopbackSshServers:

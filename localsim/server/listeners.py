@@ -155,7 +155,8 @@ def _open_storage(
     log = _request_log(parts, state, stack)
     holds = RequestHolds(orchestrator, parts.slices.is_up)
     watch = RequestWatch(log, holds, parts.slices.find_sender)
-    signatures = SignatureVerifier(parts.objects.hmac_keys, _public_keys(parts.tls_services))
+    public_keys = parts.project.signing_keys.public_keys
+    signatures = SignatureVerifier(parts.objects.hmac_keys, public_keys)
     return open_service(parts.objects, faults, receiver, watch, signatures)
 
 
@@ -224,14 +225,6 @@ def _roles_of(parts: Components, email: str) -> Sequence[str]:
     if email == accounts.default_compute_email(PROJECT_NUMBER):
         return scenario.worker_roles
     return scenario.member_roles.get(f"serviceAccount:{email}", ())
-
-
-def _public_keys(tls_services: "TlsServices | None") -> Callable[[str], Sequence[Any]]:
-    """From the address of a service account to the RSA keys that it signs with."""
-    if tls_services is None:
-        return lambda _email: ()
-    keys = tls_services.tokens.keys
-    return lambda email: [keys[email]] if email in keys else []
 
 
 def _guards(

@@ -194,15 +194,15 @@ class StorageAuthorization:
         signer = None
         if self.signatures is not None and is_xml(request):
             signer = signer_of(self.signatures, request)
-        self._require(request, signer)
+        self._require(request, signer, bucket_of(request.method, request.raw_path))
 
-    def _authorize_form(self, request: web.Request, signer: Signer | None) -> None:
+    def _authorize_form(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
         try:
-            self._require(request, signer)
+            self._require(request, signer, bucket)
         except CloudError as error:
             raise xml_refusal(error) from None
 
-    def _require(self, request: web.Request, signer: Signer | None) -> None:
+    def _require(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
         asked = permissions_of(request.method, request.raw_path)
         if signer is not None:
             account = self.callers.signer(signer, secure=request.secure)
@@ -212,7 +212,6 @@ class StorageAuthorization:
             return
         held = iam.granted_permissions(account, asked)
         if not asked or len(held) < len(asked):
-            bucket = bucket_of(request.method, request.raw_path)
             account = iam.with_roles(account, self.bucket_roles(bucket, iam.members_of(account)))
             held = iam.granted_permissions(account, asked)
         for permission in asked:

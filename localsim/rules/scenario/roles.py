@@ -97,6 +97,12 @@ _OBJECTS_READ = frozenset(
     for kind in ("folders", "managedFolders", "objects")
     for verb in ("get", "list")
 )
+_ACCOUNT_KEYS = frozenset(
+    f"iam.serviceAccountKeys.{verb}" for verb in ("create", "delete", "get", "list")
+)
+_CREDENTIALS = frozenset(
+    f"iam.serviceAccounts.{verb}" for verb in ("getAccessToken", "signBlob", "signJwt")
+)
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
 )
@@ -151,6 +157,8 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/iam.serviceAccountAdmin": _ACCOUNTS_READ
     | _ACCOUNTS_CHANGE
     | {"iam.serviceAccounts.getIamPolicy", "iam.serviceAccounts.setIamPolicy"},
+    "roles/iam.serviceAccountKeyAdmin": _ACCOUNTS_READ | _ACCOUNT_KEYS,
+    "roles/iam.serviceAccountTokenCreator": _ACCOUNTS_READ | _CREDENTIALS,
     "roles/billing.projectManager": frozenset({"resourcemanager.projects.createBillingAssignment"}),
     "roles/cloudquotas.admin": _QUOTA_CHANGE,
     "roles/resourcemanager.projectIamAdmin": _POLICIES,

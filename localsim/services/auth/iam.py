@@ -11,7 +11,12 @@ DOMAIN = "googleapis.com"
 TPU_SERVICE = "tpu.googleapis.com"
 
 ACCOUNTS: Mapping[str, Sequence[str]] = {
-    "admin": ("roles/tpu.admin", "roles/storage.admin", "roles/storage.hmacKeyAdmin"),
+    "admin": (
+        "roles/tpu.admin",
+        "roles/storage.admin",
+        "roles/storage.hmacKeyAdmin",
+        "roles/iam.serviceAccountTokenCreator",
+    ),
     "viewer": ("roles/tpu.viewer",),
     "nobody": (),
 }

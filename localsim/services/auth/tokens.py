@@ -28,14 +28,17 @@ WORKER_PREFIX = "localsim."
 _SECRET_BYTES = 32
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+_IAM = frozenset({CLOUD_PLATFORM, "https://www.googleapis.com/auth/iam"})
 SCOPES: Mapping[str, frozenset[str]] = {
+    "iam.googleapis.com": _IAM,
+    "iamcredentials.googleapis.com": _IAM,
     "storage.googleapis.com": frozenset(
         {
             CLOUD_PLATFORM,
             "https://www.googleapis.com/auth/devstorage.full_control",
             "https://www.googleapis.com/auth/devstorage.read_write",
         }
-    )
+    ),
 }
 """Service -> scopes of which one is enough; without an entry it is cloud-platform."""
 GOOGLE_AUDIENCES = (

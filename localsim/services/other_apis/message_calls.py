@@ -37,13 +37,16 @@ class MessageMethod:
     """The class of the request; asked when the first call comes, for nobody else pays for it."""
     answer: Callable[[ProjectContext, Any], Awaitable[Any]]
     """The response for a request, both messages; raises CloudError."""
+    resource: str = ""
+    """The resource that the path names, for the field `name`: `projects/{project}/…`."""
 
     def rest(self) -> ApiMethod:
         """The row of the method for REST."""
 
         async def answer(call: ApiCall) -> Any:
             is_read = self.http.startswith("GET ")
-            path = ("name", f"projects/{call.names['project']}") if is_read else None
+            resource = self.resource or ("projects/{project}" if is_read else "")
+            path = ("name", resource.format_map(call.names)) if resource else None
             body = ("", None) if is_read else ("*", call.body)
             request = request_message(self.request(), path, call.query.items(), body)
             return json_format.MessageToDict(await self.answer(call.project, request))

@@ -1,6 +1,6 @@
 """The calls, table rows and refusals that all other APIs share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from localsim.rules.project.worker_samples import WorkerSampleStore
 from localsim.rules.scenario.google_apis import disabled_error
 from localsim.rules.scenario.scenario import Scenario
 from localsim.services.auth.iam import Account
+from localsim.services.auth.signing_keys import SigningKeys
 from localsim.services.tpu.calls import CloudPort
 
 COMPUTE = "compute.googleapis.com"
@@ -22,6 +23,7 @@ MONITORING = "monitoring.googleapis.com"
 SECRET_MANAGER = "secretmanager.googleapis.com"
 BILLING = "cloudbilling.googleapis.com"
 IAM = "iam.googleapis.com"
+IAM_CREDENTIALS = "iamcredentials.googleapis.com"
 QUOTAS = "cloudquotas.googleapis.com"
 
 
@@ -35,6 +37,10 @@ class ProjectContext:
     secrets: SecretStore
     logs: LogStore
     samples: WorkerSampleStore
+    signing_keys: SigningKeys
+    """What service accounts sign with."""
+    issue_token: Callable[[str, Sequence[str]], str]
+    """From the address of a service account and some scopes to an access token."""
     cloud_port: CloudPort
     now: Callable[[], float]
     """Simulated seconds since the epoch."""
@@ -47,11 +53,12 @@ class ProjectContext:
             raise disabled_error(service, self.number)
 
     def clear(self) -> None:
-        """Delete the metadata, secrets, log entries and samples of the project, in one change."""
+        """Delete the metadata, secrets, log entries, keys and samples, in one change."""
         with self.metadata.transaction():
             self.metadata.clear()
             self.secrets.clear()
             self.logs.clear()
+            self.signing_keys.store.clear()
         self.samples.clear()
 
 

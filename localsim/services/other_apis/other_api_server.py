@@ -22,9 +22,11 @@ from localsim.services.other_apis import (
     secretmanager,
     serviceusage,
 )
+from localsim.services.other_apis.credentials import credential_methods
 from localsim.services.other_apis.other_api_calls import (
     COMPUTE,
     IAM,
+    IAM_CREDENTIALS,
     ApiCall,
     ApiMethod,
     HttpRefusal,
@@ -32,6 +34,7 @@ from localsim.services.other_apis.other_api_calls import (
     foreign_project_error,
 )
 from localsim.services.other_apis.project_setup import (
+    account_key_methods,
     cloud_billing,
     cloud_quotas,
     firewalls,
@@ -43,7 +46,11 @@ from localsim.services.rest.json_messages import parse_json
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 200
-MESSAGE_METHODS = (*cloud_logging.METHODS, *cloud_monitoring.METHODS)
+MESSAGE_METHODS = (
+    *cloud_logging.METHODS,
+    *cloud_monitoring.METHODS,
+    *credential_methods.METHODS,
+)
 """What is answered over gRPC as well."""
 ROWS = (
     *compute.ROWS,
@@ -56,6 +63,7 @@ ROWS = (
     *firewalls.ROWS,
     *project_policy.ROWS,
     *service_accounts.ROWS,
+    *account_key_methods.ROWS,
     *vpc_networks.ROWS,
     *(method.rest() for method in MESSAGE_METHODS),
 )
@@ -114,7 +122,11 @@ async def _answered(
     request: web.Request,
 ) -> Any:
     asked = names.get("project", project.id)
-    own = (project.id, str(project.number), *(("-",) if row.service == IAM else ()))
+    own = (
+        project.id,
+        str(project.number),
+        *(("-",) if row.service in (IAM, IAM_CREDENTIALS) else ()),
+    )
     if asked not in own:
         raise foreign_project_error(row.service, asked)
     project.require_enabled(row.service)

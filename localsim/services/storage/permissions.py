@@ -17,7 +17,7 @@ from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
-from localsim.services.storage.xml.form_uploads import is_form
+from localsim.services.storage.xml.form_uploads import is_form, upload_form
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
@@ -105,8 +105,13 @@ def is_xml(request: web.Request) -> bool:
 
 
 def is_form_upload(request: web.Request) -> bool:
-    """Whether a request is a form, whose sender is named in its body."""
-    return is_xml(request) and is_form(request) and "Authorization" not in request.headers
+    """Whether a request is the upload of a form, whose sender is named in its body."""
+    if not is_form(request) or "Authorization" in request.headers or not is_xml(request):
+        return False
+    path, _, query = request.raw_path.partition("?")
+    names = dict(parse_qsl(query, keep_blank_values=True))
+    route = storage_xml.find_xml_route(request.method, path, names)
+    return route is not None and route.handler is upload_form
 
 
 def is_of_session(request: web.Request) -> bool:

@@ -73,6 +73,13 @@ class UploadPolicy:
             if not is_free and field not in named:
                 raise _refused(f"Policy did not reference {field}")
 
+    def wanted(self, field: str) -> str:
+        """What a field must be by a condition; empty where none says it."""
+        values = [
+            each.value for each in self.conditions if (each.match, each.field) == ("eq", field)
+        ]
+        return values[0] if values else ""
+
     def check_size(self, size_bytes: int, *, is_whole: bool) -> None:
         """Raise SignatureError for a file that is too large, or when it is whole, too small."""
         if self.most_bytes is not None and size_bytes > self.most_bytes:

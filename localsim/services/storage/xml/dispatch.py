@@ -48,6 +48,7 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
     (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", objects.put_object),
     (_OBJECT, "DELETE", ""): XmlRoute("storage.objects.delete", objects.delete_object),
+    (_SERVICE, "POST", ""): XmlRoute("storage.objects.insert", forms.upload_form),
     (_BUCKET, "POST", ""): XmlRoute("storage.objects.insert", forms.upload_form),
     (_OBJECT, "POST", ""): XmlRoute("storage.objects.insert", sessions.start_session),
     (_OBJECT, "PUT", "upload_id"): XmlRoute("storage.objects.insert", sessions.continue_session),

@@ -3,6 +3,7 @@
 cloud.google.com/storage/docs/xml-api/post-object-forms
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -21,6 +22,8 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.storage.methods.single_uploads import receive_data, seal_body
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.signing.sent_requests import EXTENSIONS
+from localsim.services.storage.signing.signature_errors import wrong_argument
 from localsim.services.storage.signing.signature_verifier import Signer
 from localsim.services.storage.signing.upload_policies import (
     UploadPolicy,
@@ -36,10 +39,15 @@ from localsim.services.storage.xml.xml_requests import check_headers, encode_eta
 
 FORM = "multipart/form-data"
 _FILE_NAME = "${filename}"
+_EXTENSION = re.compile(
+    r"x-(?:goog|amz)-(?:meta-.*|algorithm|credential|date|signature|acl|storage-class|custom-time"
+    r"|content-sha256|encryption-.*|security-token)"
+)
+"""The fields that begin like Google's own headers, and are known."""
 _STATUSES = ("200", "201", "204")
 
-FormAuthorization = Callable[[Signer | None], None]
-"""Checks whoever has signed a form, None for nobody; raises StorageError."""
+FormAuthorization = Callable[[Signer | None, str], None]
+"""Checks whoever has signed a form, None for nobody, for a bucket; raises StorageError."""
 FORM_AUTHORIZATION: web.RequestKey[FormAuthorization] = web.RequestKey("FORM_AUTHORIZATION")
 """Where a request carries that, if its sender has to be somebody."""
 
@@ -53,7 +61,8 @@ async def upload_form(service: StorageService, call: StorageCall) -> web.StreamR
     """Write the object that a form describes; its fields come before its file."""
     if not is_form(call.request):
         raise not_implemented(f"POST {call.request.raw_path.partition('?')[0]}")
-    service.buckets.get(call.bucket)
+    if "bucket" in call.names:
+        service.buckets.get(call.bucket)
     parser = FormParser(boundary_of(call.request.headers.get("Content-Type", "")))
     incoming = service.objects.bodies.receive()
     try:
@@ -74,8 +83,10 @@ async def _receive(
     async for data in call.chunks():
         content = parser.feed(data)
         if new is None and parser.file_name is not None:
-            policy = _allowed(service, call, parser.fields)
-            new = _described(call, parser.fields, parser.file_name)
+            bucket = _bucket(call, parser.fields)
+            policy = _allowed(service, call, parser.fields, bucket)
+            _require_bucket(service, bucket)
+            new = _described(bucket, parser.fields, parser.file_name)
             await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
         await receive_data(incoming, content)
         if policy is not None:
@@ -88,31 +99,50 @@ async def _receive(
     return new
 
 
+def _bucket(call: StorageCall, fields: dict[str, str]) -> str:
+    """The bucket that the path names, or the form, or else its policy."""
+    if "bucket" in call.names:
+        return call.bucket
+    if "bucket" not in fields and "policy" in fields:
+        return parse_policy(fields["policy"]).wanted("bucket")
+    return fields.get("bucket", "")
+
+
+def _require_bucket(service: StorageService, bucket: str) -> None:
+    try:
+        service.buckets.get(bucket)
+    except StorageError as absent:
+        raise StorageError(404, "NoSuchBucket", absent.message) from None
+
+
 def _allowed(
-    service: StorageService, call: StorageCall, fields: dict[str, str]
+    service: StorageService, call: StorageCall, fields: dict[str, str], bucket: str
 ) -> UploadPolicy | None:
     """The policy of the form, after all of its conditions but those on the file have been met."""
     claim = policy_claim(fields)
     signer = None if claim is None else service.signatures.verify(claim)
     authorize = call.request.get(FORM_AUTHORIZATION)
     if authorize is not None:
-        authorize(signer)
+        authorize(signer, bucket)
     if claim is None:
         return None
     policy = parse_policy(fields["policy"])
-    policy.check(fields, call.bucket, service.signatures.now())
+    policy.check(fields, bucket, service.signatures.now())
     return policy
 
 
-def _described(call: StorageCall, fields: dict[str, str], file_name: str) -> NewObject:
+def _described(bucket: str, fields: dict[str, str], file_name: str) -> NewObject:
     name = fields.get("key", "").replace(_FILE_NAME, file_name)
     if not name:
-        raise StorageError(400, "InvalidArgument", "Invalid argument.", details="key is missing")
+        raise wrong_argument("The field key is missing.")
     check_object_name(name)
+    for field in fields:
+        if field.startswith(EXTENSIONS) and not _EXTENSION.fullmatch(field):
+            raise wrong_argument(f"{field} is not a field of a form.")
     acl = {"x-goog-acl": fields["acl"]} if "acl" in fields else {}
     headers = {**fields, **acl}
     check_headers(headers)
-    return NewObject(call.bucket, name, properties_of(headers), expected=Hashes())
+    return NewObject(bucket, name, properties_of(headers), expected=Hashes())
 
 
 def _answer(call: StorageCall, fields: dict[str, str], stored: StoredObject) -> web.Response:

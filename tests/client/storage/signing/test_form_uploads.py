@@ -76,12 +76,28 @@ def test_the_form_chooses_where_the_browser_goes(signed, policy):
     assert elsewhere.status_code == 204
 
 
+def test_the_bucket_may_be_in_the_form_or_in_its_policy(signed, policy):
+    """Google's client for Node.js leaves it out of the URL where it has an endpoint of its own."""
+    one = {**policy("elsewhere"), "url": signed.url}
+    assert post(one).status_code == 204
+    assert post(one, bucket="box").status_code == 204
+    assert refusal(post(one, bucket="other-bucket"))[0] in (400, 404)
+    nowhere = requests.post(signed.url, {"key": "k"}, files={"file": b"x"}, timeout=20)
+    assert refusal(nowhere) == (404, "NoSuchBucket")
+
+
 def test_a_field_that_no_condition_names_is_refused(policy):
     one = policy("named")
     assert post(one, **{"x-ignore-me": "1"}).status_code == 204
     refused = post(one, **{"x-goog-meta-a": "1"})
     assert refusal(refused) == POLICY
     assert element(refused, "Details") == "Policy did not reference x-goog-meta-a"
+
+
+def test_a_field_that_no_header_has_is_refused_though_the_policy_allows_it(signed, policy):
+    unknown = policy("unknown", fields={"x-goog-random": "1"})
+    assert refusal(post(unknown)) == (400, "InvalidArgument")
+    assert not signed.bucket.blob("unknown").exists()
 
 
 def test_conditions_hold_or_the_form_is_refused(signed, policy):
