@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.notification_configs import NotificationConfigs
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
@@ -115,6 +116,7 @@ class ObjectStore(ObjectChanges):
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
         super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.notifications = NotificationConfigs(database, buckets)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 

@@ -46,6 +46,12 @@ SCHEMA = (
     bucket TEXT PRIMARY KEY,
     bindings TEXT NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_notifications (
+    bucket TEXT NOT NULL,
+    id INTEGER NOT NULL,
+    settings TEXT,
+    PRIMARY KEY (bucket, id)
+    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS storage_rewrites (
     id TEXT PRIMARY KEY,
     state TEXT NOT NULL,
@@ -96,6 +102,7 @@ TABLES = (
     "storage_multiparts",
     "storage_parts",
     "storage_policies",
+    "storage_notifications",
     "storage_rewrites",
     "storage_buckets",
 )

@@ -31,6 +31,10 @@ METHODS = (
     "storage.buckets.testIamPermissions",
     "storage.buckets.lockRetentionPolicy",
     "storage.buckets.getStorageLayout",
+    "storage.notifications.list",
+    "storage.notifications.insert",
+    "storage.notifications.get",
+    "storage.notifications.delete",
     "storage.objects.list",
     "storage.objects.insert",
     "storage.objects.get",
@@ -50,7 +54,13 @@ METHODS = (
     "storage.batch",
 )
 """What faults can be asked for; the XML API's verbs count as the methods they stand for."""
-PATTERNS = ("storage.*", "storage.buckets.*", "storage.objects.*", "storage.multipartUploads.*")
+PATTERNS = (
+    "storage.*",
+    "storage.buckets.*",
+    "storage.notifications.*",
+    "storage.objects.*",
+    "storage.multipartUploads.*",
+)
 _FEW_BYTES = 4  # what the test bench lets through of a `return-broken-stream`
 
 

@@ -14,6 +14,7 @@ from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
 from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
+from localsim.services.storage.methods import notification_methods as notifications
 from localsim.services.storage.methods import object_methods as objects
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
@@ -53,6 +54,8 @@ def _route(name: str, http: str, handler: Handler | None = None) -> StorageRoute
 
 _BUCKETS = "/storage/v1/b"
 _BUCKET = f"{_BUCKETS}/{{bucket}}"
+_CONFIGS = f"{_BUCKET}/notificationConfigs"
+_CONFIG = f"{_CONFIGS}/{{notification}}"
 _OBJECTS = f"{_BUCKET}/o"
 _OBJECT = f"{_OBJECTS}/{{object}}"
 _TARGET = "b/{to_bucket}/o/{to_object}"
@@ -67,7 +70,6 @@ _ABSENT_RESOURCES = {
     "storage.defaultObjectAccessControls": f"{_BUCKET}/defaultObjectAcl",
     "storage.folders": f"{_BUCKET}/folders",
     "storage.managedFolders": f"{_BUCKET}/managedFolders",
-    "storage.notifications": f"{_BUCKET}/notificationConfigs",
     "storage.objectAccessControls": f"{_OBJECT}/acl",
     "storage.projects.hmacKeys": f"{_PROJECT}/hmacKeys",
 }
@@ -100,6 +102,10 @@ ROUTES = (
     _route(
         "storage.managedFolders.list", f"GET {_BUCKET}/managedFolders", buckets.list_managed_folders
     ),
+    _route("storage.notifications.list", f"GET {_CONFIGS}", notifications.list_notifications),
+    _route("storage.notifications.insert", f"POST {_CONFIGS}", notifications.insert_notification),
+    _route("storage.notifications.get", f"GET {_CONFIG}", notifications.get_notification),
+    _route("storage.notifications.delete", f"DELETE {_CONFIG}", notifications.delete_notification),
     _route("storage.objects.list", f"GET {_OBJECTS}", objects.list_objects),
     _route("storage.objects.get", f"GET {_OBJECT}", objects.get_object),
     _route("storage.objects.get", f"GET /download{_OBJECT}", download_object),

@@ -138,6 +138,7 @@ class Buckets:
                 raise StorageError(409, "conflict", message)
             self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
             self._database.execute("DELETE FROM storage_policies WHERE bucket = ?", name)
+            self._database.execute("DELETE FROM storage_notifications WHERE bucket = ?", name)
             self._also_delete(name)
 
     def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:

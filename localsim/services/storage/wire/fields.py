@@ -46,7 +46,16 @@ _BUCKET = _known(
     " storageClass timeCreated updated",
     **dict.fromkeys(_OF_BUCKETS.split(), _ANYTHING),
 )
-_KINDS: Mapping[str, Known] = {"storage.buckets": _BUCKET, "storage.objects": _OBJECT}
+_NOTIFICATION = _known(
+    "etag id kind object_name_prefix payload_format selfLink topic",
+    custom_attributes=_ANYTHING,
+    event_types=_ANYTHING,
+)
+_KINDS: Mapping[str, Known] = {
+    "storage.buckets": _BUCKET,
+    "storage.notifications": _NOTIFICATION,
+    "storage.objects": _OBJECT,
+}
 _POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
 _REPLIES: Mapping[str, Known] = {
     "storage.buckets.list": _known("kind nextPageToken", items=_BUCKET, unreachable=_ANYTHING),
@@ -59,6 +68,7 @@ _REPLIES: Mapping[str, Known] = {
         hierarchicalNamespace=_ANYTHING,
     ),
     "storage.managedFolders.list": _known("kind nextPageToken", items=_ANYTHING),
+    "storage.notifications.list": _known("kind", items=_NOTIFICATION),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(
         "done kind objectSize rewriteToken totalBytesRewritten", resource=_OBJECT
