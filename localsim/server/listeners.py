@@ -142,7 +142,7 @@ def _applications(
     stack.callback(receiver.close)
     faults = FaultSource(orchestrator.cloud.storage_faults, orchestrator.clock.pause)
     own = _guards(parts.ports, *OWN_NAMES)
-    storage_guards = (*guards, storage_authorization(callers, parts.objects.buckets.roles_of))
+    storage_guards = (*guards, storage_authorization(callers, parts.objects.roles_of))
     authorize = other_api_authorization(callers, PROJECT)
     log = _request_log(parts, state, stack)
     holds = RequestHolds(orchestrator, parts.slices.is_up)

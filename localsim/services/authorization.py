@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from localsim.rules.model.cloud_errors import CloudError, unimplemented
+from localsim.rules.objects.storage_model import ObjectKey
 from localsim.rules.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
@@ -24,9 +25,9 @@ from localsim.services.rest import discovery, rest
 from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.permissions import (
-    bucket_of,
+    StorageNeeds,
+    needs_of,
     permission_denied,
-    permissions_of,
     refusal,
 )
 from localsim.services.storage.wire.json_requests import ACCOUNT
@@ -43,6 +44,7 @@ NEIGHBOURS = {
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
+_RolesOf = Callable[[ObjectKey, Collection[str]], Iterable[str]]
 _Refuse = Callable[[web.Request, CloudError], web.Response]
 
 
@@ -132,32 +134,50 @@ def rest_authorization(callers: Authenticator) -> Middleware:
 
 def storage_authorization(
     callers: Authenticator,
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
+    roles_of: _RolesOf = lambda *_: (),
 ) -> Middleware:
     """A middleware that authorizes requests of Cloud Storage.
 
-    The calls of a batch are authorized one by one. `bucket_roles` returns the roles that a bucket's
-    policy gives some members: it is asked for who lacks a permission in the project.
+    The calls of a batch are authorized one by one. `roles_of` returns the roles that the policy of
+    a bucket, and the access control list of an object, give some members: it is asked for who lacks
+    a permission in the project. With TLS a caller without token has what everybody has.
     """
 
     def check(request: web.Request) -> None:
         if request.raw_path.partition("?")[0] == BATCH:
             return
-        asked = permissions_of(request.method, request.raw_path)
-        account = callers.of(request, STORAGE, asked[0] if asked else request.method)
+        needs = needs_of(request.method, request.raw_path)
+        account = _storage_caller(callers, request, needs)
         if account is None:
             return
-        held = iam.granted_permissions(account, asked)
-        if not asked or len(held) < len(asked):
-            bucket = bucket_of(request.method, request.raw_path)
-            account = iam.with_roles(account, bucket_roles(bucket, iam.members_of(account)))
-            held = iam.granted_permissions(account, asked)
-        for permission in asked:
-            if permission not in held:
-                raise permission_denied(account.email, permission)
-        request[ACCOUNT] = account
+        request[ACCOUNT] = _authorized(account, needs, roles_of)
 
     return _checked(callers, check, refusal)
+
+
+def _authorized(account: iam.Account, needs: StorageNeeds, roles_of: _RolesOf) -> iam.Account:
+    """The account with the roles that it needs beside those in the project; raises CloudError."""
+    asked = [permission for permission, _ in needs.of_permissions]
+    missing = set(asked).difference(iam.granted_permissions(account, asked))
+    members = iam.members_of(account)
+    for permission, key in needs.of_permissions:
+        if permission in missing:
+            local = iam.with_roles(account, roles_of(key, members))
+            if not iam.granted_permissions(local, [permission]):
+                raise permission_denied(account.email, permission)
+    if missing or not asked:
+        return iam.with_roles(account, roles_of(needs.key, members))
+    return account
+
+
+def _storage_caller(
+    callers: Authenticator, request: web.Request, needs: StorageNeeds
+) -> iam.Account | None:
+    """The account that calls; None for one that may do everything. Raises CloudError."""
+    asked = needs.of_permissions
+    if request.secure and "Authorization" not in request.headers and asked and needs.key.bucket:
+        return iam.Account(iam.ANONYMOUS, ())
+    return callers.of(request, STORAGE, asked[0][0] if asked else request.method)
 
 
 def other_api_authorization(callers: Authenticator, project: str) -> Authorize:

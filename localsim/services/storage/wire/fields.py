@@ -51,7 +51,13 @@ _NOTIFICATION = _known(
     custom_attributes=_ANYTHING,
     event_types=_ANYTHING,
 )
+_ENTRY = _known(
+    "bucket domain email entity entityId etag generation id kind object role selfLink",
+    projectTeam=_ANYTHING,
+)
+_LISTS = ("storage.bucket_acl", "storage.default_object_acl", "storage.object_acl")
 _KINDS: Mapping[str, Known] = {
+    **dict.fromkeys(_LISTS, _ENTRY),
     "storage.buckets": _BUCKET,
     "storage.notifications": _NOTIFICATION,
     "storage.objects": _OBJECT,
@@ -68,6 +74,10 @@ _REPLIES: Mapping[str, Known] = {
         hierarchicalNamespace=_ANYTHING,
     ),
     "storage.managedFolders.list": _known("kind nextPageToken", items=_ANYTHING),
+    **{f"{name}.list": _known("kind", items=_ENTRY) for name in _LISTS},
+    "storage.objects.getIamPolicy": _POLICY,
+    "storage.objects.setIamPolicy": _POLICY,
+    "storage.objects.testIamPermissions": _known("kind permissions"),
     "storage.notifications.list": _known("kind", items=_NOTIFICATION),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(
