@@ -193,7 +193,8 @@ def _storage_guards(
     buckets = parts.objects.buckets
     pages = page_grants(buckets)
     guards = _guards(parts.ports, *OWN_NAMES, inside=SERVICE_OF, is_let_in=pages)
-    return (*guards, serve_pages, storage_authorization(callers, buckets.roles_of, signatures))
+    authorization = storage_authorization(callers, parts.objects.roles_of, signatures)
+    return (*guards, serve_pages, authorization)
 
 
 def _request_log(

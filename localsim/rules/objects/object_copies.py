@@ -11,6 +11,7 @@ from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_operations import BucketOperations
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.buckets.namespaces import has_folders
+from localsim.rules.objects.buckets.object_access import with_access
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.encryption_settings import check_enforced
 from localsim.rules.objects.encryption.protections import (
@@ -131,7 +132,7 @@ class ObjectChanges:
         new.preconditions.check(replaced)
         now_s = self._clock.now()
         check_deletable(bucket, replaced, now_s)
-        properties = new_properties(bucket, new.properties)
+        properties = new_properties(bucket, with_access(bucket, new.properties))
         check_retention_change(bucket, {}, properties, overrides=False, now_s=now_s)
         if replaced is not None:
             self._end_live(bucket, replaced)
@@ -197,7 +198,9 @@ class ObjectChanges:
         with self.database.change():
             original = self.find(source, source_preconditions)
             if keeps_metadata:
-                new = dataclasses.replace(new, properties=inherited_properties(original))
+                new = dataclasses.replace(
+                    new, properties=inherited_properties(original, new.properties)
+                )
             components = original.component_count
             if components is not None and self.needs_rewrite(original, new):
                 components = 1

@@ -40,6 +40,9 @@ ENCRYPTION_FIELDS = (CUSTOMER_ENCRYPTION, KMS_KEY_NAME, WRAPPED_KEYS)
 """How the bytes of a generation are encrypted; nothing of it changes with the metadata."""
 OPEN, FINALIZED_S = "open", "finalizedS"
 """Not fields of the API: whether an object can be appended to, and since when it no longer can."""
+ACL, PREDEFINED_ACL, OWNER_EMAIL = "acl", "predefinedAcl", "owner"
+ACCESS_FIELDS = (ACL, PREDEFINED_ACL, OWNER_EMAIL)
+"""The list that is asked for, in full or by name, or that an object has; and who wrote it."""
 
 _TEXT_FIELDS = (
     "cacheControl",
@@ -51,7 +54,7 @@ _TEXT_FIELDS = (
     KMS_KEY_NAME,
     "storageClass",
 )
-_UNSUPPORTED_FIELDS = ("acl", "contexts")
+_UNSUPPORTED_FIELDS = ("contexts",)
 _FIXED_AFTER_WRITE = ("storageClass", OPEN, FINALIZED_S, *ENCRYPTION_FIELDS)
 
 
@@ -63,6 +66,8 @@ def writable_properties(resource: Properties) -> dict[str, Any]:
     properties: dict[str, Any] = {
         name: _checked_text(name, resource[name]) for name in _TEXT_FIELDS if name in resource
     }
+    if resource.get(ACL):
+        properties[ACL] = _checked_entries(resource[ACL])
     if properties.get("storageClass") is not None:
         properties["storageClass"] = checked_storage_class(properties["storageClass"])
     _moment(properties.get("customTime"))
@@ -144,6 +149,13 @@ def _checked_text(name: str, value: Any) -> str | None:
         raise invalid(f"{name} must be a string.")
     if not value.isprintable():  # it comes back as a response header
         raise invalid(f"{name} must not contain unprintable characters.")
+    return value
+
+
+def _checked_entries(value: Any) -> list[Any]:
+    """A list of access controls; what is in it depends on the bucket."""
+    if not isinstance(value, list):
+        raise invalid("Invalid value for access control list")
     return value
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from localsim.rules.objects.lifetime import object_retention
 from localsim.rules.objects.properties import (
+    ACCESS_FIELDS,
     DEFAULT_CLASS,
     ENCRYPTION_FIELDS,
     FINALIZED_S,
@@ -108,13 +109,18 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
     return result
 
 
-def inherited_properties(source: StoredObject) -> dict[str, Any]:
-    """The metadata that a copy takes from its source, which excludes holds, class and keys."""
+def inherited_properties(source: StoredObject, asked: Properties) -> dict[str, Any]:
+    """The metadata that a copy takes: no holds and class, no keys and no access of its source.
+
+    Of what is `asked` for the copy only the access counts.
+    """
     left = (
         *_OF_A_GENERATION,
         *HOLD_FIELDS,
+        *ACCESS_FIELDS,
         *ENCRYPTION_FIELDS,
         object_retention.RETENTION,
         "storageClass",
     )
-    return {name: value for name, value in source.properties.items() if name not in left}
+    taken = {name: value for name, value in source.properties.items() if name not in left}
+    return taken | {name: asked[name] for name in ACCESS_FIELDS if name in asked}

@@ -7,7 +7,7 @@ disk. A change made alone blocks as well; several share a transaction by `databa
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +17,8 @@ from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.appends import ObjectAppends
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
+from localsim.rules.objects.buckets.notification_configs import NotificationConfigs
+from localsim.rules.objects.buckets.object_access import changed_access
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.kms_keys import KmsKeys
 from localsim.rules.objects.encryption.protections import ObjectProtections
@@ -29,8 +31,9 @@ from localsim.rules.objects.lifetime.object_retention import check_retention_cha
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
+from localsim.rules.objects.object_lists import ObjectLists
 from localsim.rules.objects.object_rows import ObjectRows
-from localsim.rules.objects.properties import changed_properties
+from localsim.rules.objects.properties import ACCESS_FIELDS, changed_properties
 from localsim.rules.objects.restores import ObjectRestores
 from localsim.rules.objects.retention import has_expirations, with_expiration
 from localsim.rules.objects.rewrites import ObjectRewrites
@@ -147,6 +150,8 @@ class ObjectStore(ObjectChanges):
         self.restores = ObjectRestores(self, clock)
         self.appends = ObjectAppends(self, clock)
         self.managed_folders = ManagedFolders(database, buckets, self.folders, clock)
+        self.lists = ObjectLists(self, clock)
+        self.notifications = NotificationConfigs(database, buckets)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 
@@ -215,6 +220,15 @@ class ObjectStore(ObjectChanges):
         if has_expirations(found):
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
+
+    def roles_of(self, key: ObjectKey, members: Collection[str]) -> frozenset[str]:
+        """The roles that the policy of a bucket, and the list of an object, give the members.
+
+        A key without a name is about the bucket alone.
+        """
+        with self.database.snapshot():
+            roles = self.buckets.roles_of(key.bucket, members)
+            return roles | self.lists.roles_of(key, members) if key.name else roles
 
     def publish(
         self, new: NewObject, body: ObjectBody, *, upload_id: str | None = None
@@ -297,13 +311,19 @@ class ObjectStore(ObjectChanges):
     ) -> StoredObject:
         with self.database.change():
             stored = self.find(key, preconditions)
+            bucket = self.buckets.get(key.bucket)
             now_s = self._clock.now()
-            bucket, before = self.buckets.get(key.bucket), stored.properties
-            after = changed_properties(before, change, keeping=keep, now_s=now_s)
-            check_retention_change(bucket, before, after, overrides=overrides, now_s=now_s)
+            bucket = self.buckets.get(key.bucket)
+            access = changed_access(bucket, stored, change)
+            before, wanted = (
+                {name: value for name, value in fields.items() if name not in ACCESS_FIELDS}
+                for fields in (stored.properties, change)
+            )
+            changed = changed_properties(before, wanted, keeping=keep, now_s=now_s)
+            check_retention_change(bucket, before, changed, overrides=overrides, now_s=now_s)
             result = dataclasses.replace(
                 stored,
-                properties=after,
+                properties={**changed, **access},
                 metageneration=stored.metageneration + 1,
                 updated_s=now_s,
             )

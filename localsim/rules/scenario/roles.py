@@ -47,10 +47,12 @@ _STORAGE = frozenset(
     "storage.multipartUploads.create",
     "storage.multipartUploads.list",
     "storage.multipartUploads.listParts",
+    "storage.objects.getIamPolicy",
     "storage.objects.move",
     "storage.objects.overrideUnlockedRetention",
     "storage.objects.restore",
     "storage.objects.setRetention",
+    "storage.objects.setIamPolicy",
 }
 _HMAC_KEYS = frozenset(
     f"storage.hmacKeys.{verb}" for verb in ("create", "delete", "get", "list", "update")
@@ -92,11 +94,28 @@ _OBJECTS = frozenset(
     for each in _STORAGE - _STORAGE_POLICIES
     if not each.startswith(("storage.buckets.", "storage.bucketOperations."))
 )
+_OBJECT_POLICIES = frozenset(
+    f"storage.{kind}.{verb}IamPolicy"
+    for kind in ("managedFolders", "objects")
+    for verb in ("get", "set")
+)
 _OBJECTS_READ = frozenset(
     f"storage.{kind}.{verb}"
     for kind in ("folders", "managedFolders", "objects")
     for verb in ("get", "list")
 )
+_UPLOADS = frozenset(
+    {
+        "storage.multipartUploads.abort",
+        "storage.multipartUploads.create",
+        "storage.multipartUploads.listParts",
+        "storage.objects.create",
+    }
+)
+_OF_BUCKET_READERS = frozenset(
+    {"storage.buckets.get", "storage.objects.list", "storage.multipartUploads.list"}
+)
+_OF_BUCKET_WRITERS = _OF_BUCKET_READERS | _UPLOADS | {"storage.objects.delete"}
 _ACCOUNT_KEYS = frozenset(
     f"iam.serviceAccountKeys.{verb}" for verb in ("create", "delete", "get", "list")
 )
@@ -131,13 +150,22 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/logging.viewer": _LOGS_READ,
     "roles/monitoring.viewer": _METRICS_READ,
     "roles/storage.hmacKeyAdmin": _HMAC_KEYS,
-    "roles/storage.objectAdmin": _OBJECTS
-    | {f"storage.managedFolders.{verb}IamPolicy" for verb in ("get", "set")},
-    "roles/storage.folderAdmin": _OBJECTS
-    | {f"storage.managedFolders.{verb}IamPolicy" for verb in ("get", "set")},
+    "roles/storage.objectAdmin": _OBJECTS | _OBJECT_POLICIES,
+    "roles/storage.folderAdmin": _OBJECTS | _OBJECT_POLICIES,
+    "roles/storage.objectCreator": _UPLOADS,
     "roles/storage.objectUser": _OBJECTS,
     "roles/storage.objectViewer": _OBJECTS_READ,
-    "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
+    "roles/storage.legacyBucketReader": _OF_BUCKET_READERS,
+    "roles/storage.legacyBucketWriter": _OF_BUCKET_WRITERS,
+    "roles/storage.legacyBucketOwner": _OF_BUCKET_WRITERS
+    | {
+        "storage.buckets.getIamPolicy",
+        "storage.buckets.setIamPolicy",
+        "storage.buckets.update",
+    },
+    "roles/storage.legacyObjectReader": frozenset({"storage.objects.get"}),
+    "roles/storage.legacyObjectOwner": _OBJECT_POLICIES
+    | {"storage.objects.get", "storage.objects.update"},
     "roles/browser": frozenset({"resourcemanager.projects.get"}),
     "roles/serviceusage.serviceUsageViewer": _PROJECT_READ | _SERVICES_READ,
     "roles/serviceusage.serviceUsageConsumer": _PROJECT_READ | _SERVICES_READ | _SERVICES_USE,

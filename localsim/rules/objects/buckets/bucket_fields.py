@@ -15,7 +15,7 @@ from localsim.rules.objects.buckets.namespaces import (
 )
 from localsim.rules.objects.buckets.placement import with_named_pair
 from localsim.rules.objects.properties import DEFAULT_CLASS
-from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
+from localsim.rules.objects.storage_model import Bucket, Properties, invalid
 
 __all__ = [
     "has_uniform_access",
@@ -24,9 +24,8 @@ __all__ = [
     "patched_settings",
     "prevents_public_access",
     "replaced_settings",
+    "shown_configuration",
 ]
-
-_UNSUPPORTED = ("acl", "defaultObjectAcl")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:
@@ -71,6 +70,13 @@ def locked_settings(bucket: str, settings: Properties) -> dict[str, Any]:
     return {**settings, "retentionPolicy": {**policy, "isLocked": True}}
 
 
+def shown_configuration(bucket: Bucket) -> dict[str, Any]:
+    """The field `iamConfiguration` as it is shown: uniform access has its older name too."""
+    configuration = dict(bucket.properties.get("iamConfiguration") or {})
+    uniform = configuration.get("uniformBucketLevelAccess") or {"enabled": False}
+    return {"bucketPolicyOnly": uniform, "uniformBucketLevelAccess": uniform, **configuration}
+
+
 def prevents_public_access(settings: Properties) -> bool:
     """Whether the bucket refuses grants to everybody."""
     configuration = settings.get("iamConfiguration") or {}
@@ -79,9 +85,6 @@ def prevents_public_access(settings: Properties) -> bool:
 
 def _known(resource: Properties) -> dict[str, Any]:
     """The fields that are kept; unknown ones and those that only Google sets are left out."""
-    for name in _UNSUPPORTED:
-        if resource.get(name) not in (None, [], {}, {"enabled": False}):
-            raise not_implemented(f"The bucket field {name!r}")
     return {name: resource[name] for name in CHECKS if name in resource}
 
 

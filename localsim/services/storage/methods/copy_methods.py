@@ -25,6 +25,7 @@ from localsim.services.storage.methods.single_uploads import (
     upload_keys,
 )
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
@@ -32,7 +33,14 @@ from localsim.services.storage.wire.json_requests import (
     integer_parameter,
     read_json_body,
 )
-from localsim.services.storage.wire.resources import Resource, object_reply, object_resource, reply
+from localsim.services.storage.wire.resources import (
+    Resource,
+    full_object_resource,
+    object_reply,
+    reply,
+)
+
+_TARGET_ACL = "destinationPredefinedAcl"
 
 
 async def compose_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -44,7 +52,7 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     if not isinstance(sources, list):
         raise invalid("sourceObjects must be a list.")
     parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
-    properties = writable_properties(destination)
+    properties = writable_properties(destination) | asked_access(call, destination, _TARGET_ACL)
     properties.pop(KMS_KEY_NAME, None)
     new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
@@ -95,7 +103,7 @@ async def rewrite_object(service: StorageService, call: StorageCall) -> web.Stre
     if rewrite.result is None:
         return reply(call, resource | {"rewriteToken": rewrite.token})
     call.trace.note_object(rewrite.result)
-    return reply(call, resource | {"resource": object_resource(rewrite.result, call.origin)})
+    return reply(call, resource | {"resource": full_object_resource(call, rewrite.result)})
 
 
 async def move_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -156,7 +164,8 @@ async def _target(call: StorageCall) -> tuple[NewObject, bool, RequestKeys]:
     check_object_name(name)
     properties = writable_properties(resource)
     properties.pop(KMS_KEY_NAME, None)
-    given = {"contentType": DEFAULT_TYPE, **properties}
+    access = asked_access(call, resource, _TARGET_ACL)
+    given = {"contentType": DEFAULT_TYPE, **properties, **access}
     keys = call.encryption_keys
     if not keys.kms_key_name:
         keys = replace(keys, kms_key_name=named_key(resource))

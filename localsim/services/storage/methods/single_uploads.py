@@ -23,6 +23,7 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.storage.body_process import left_bytes, take_over
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
@@ -154,7 +155,7 @@ def new_object(
     return NewObject(
         bucket=call.bucket,
         name=name,
-        properties=properties,
+        properties=properties | asked_access(call, resource),
         preconditions=call.preconditions,
         expected=expected_hashes(resource, call),
         declared_bytes=declared_bytes,

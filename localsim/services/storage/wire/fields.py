@@ -55,12 +55,24 @@ _FOLDER = _known(
 _OPERATION = _known(
     "done kind name selfLink", error=_ANYTHING, metadata=_ANYTHING, response=_ANYTHING
 )
+_NOTIFICATION = _known(
+    "etag id kind object_name_prefix payload_format selfLink topic",
+    custom_attributes=_ANYTHING,
+    event_types=_ANYTHING,
+)
+_ENTRY = _known(
+    "bucket domain email entity entityId etag generation id kind object role selfLink",
+    projectTeam=_ANYTHING,
+)
+_LISTS = ("storage.bucket_acl", "storage.default_object_acl", "storage.object_acl")
 _POLICY = _known("etag kind resourceId version", bindings=_ANYTHING)
 _KINDS: Mapping[str, Known] = {
+    **dict.fromkeys(_LISTS, _ENTRY),
     "storage.buckets": _BUCKET,
     "storage.buckets.operations": _OPERATION,
     "storage.folders": _FOLDER,
     "storage.managedFolders": _FOLDER,
+    "storage.notifications": _NOTIFICATION,
     "storage.objects": _OBJECT,
     "storage.projects.hmacKeys": _HMAC_KEY,
 }
@@ -87,6 +99,11 @@ _REPLIES: Mapping[str, Known] = {
     "storage.managedFolders.getIamPolicy": _POLICY,
     "storage.managedFolders.setIamPolicy": _POLICY,
     "storage.managedFolders.testIamPermissions": _known("kind permissions"),
+    **{f"{name}.list": _known("kind", items=_ENTRY) for name in _LISTS},
+    "storage.objects.getIamPolicy": _POLICY,
+    "storage.objects.setIamPolicy": _POLICY,
+    "storage.objects.testIamPermissions": _known("kind permissions"),
+    "storage.notifications.list": _known("kind", items=_NOTIFICATION),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(
         "done kind objectSize rewriteToken totalBytesRewritten", resource=_OBJECT

@@ -4,12 +4,13 @@ import base64
 import dataclasses
 import hashlib
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.object_access import ObjectAccess
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.protections import RequestKeys
 from localsim.rules.objects.listing import MAX_PAGE, ListQuery
@@ -18,6 +19,7 @@ from localsim.rules.objects.storage_model import (
     ObjectKey,
     Preconditions,
     StorageError,
+    StoredObject,
     invalid,
     not_implemented,
 )
@@ -41,13 +43,7 @@ MAX_JSON_BYTES = 2 * 1024 * 1024
 DEFAULT_TYPE = "application/octet-stream"
 """The content type of an object for which the client names none."""
 _UNSUPPORTED_PARAMETERS = ("filter",)
-_ACL_PARAMETERS = (
-    "destinationPredefinedAcl",
-    "predefinedAcl",
-    "predefinedDefaultObjectAcl",
-)
-# Everyone who reaches this service is the project's owner, so only these would be broken promises.
-_WIDENING_ACLS = ("authenticatedRead", "publicRead", "publicReadWrite")
+_PROJECTIONS = ("", "full", "noAcl")
 _GOOG_HASH = re.compile(r"\s*(crc32c|md5)=([A-Za-z0-9+/]+={0,2})\s*")
 _FORMS = ("json", "media")
 _INT64 = re.compile(r"-?[0-9]{1,19}")
@@ -68,6 +64,10 @@ class StorageCall:
     """What goes wrong with it on purpose."""
     trace: RequestTrace = NO_TRACE
     """What is seen of it."""
+    sent: set[str] = dataclasses.field(default_factory=set)
+    """The fields of its body that change what the reply shows."""
+    access_of: Callable[[StoredObject], ObjectAccess | None] = lambda _stored: None
+    """Returns owner and access control list of an object; None with uniform access."""
 
     @property
     def bucket(self) -> str:
@@ -167,9 +167,9 @@ def parse_query(text: str) -> Query:
     for name in _UNSUPPORTED_PARAMETERS:
         if query.get(name, "").lower() not in ("", "false"):
             raise not_implemented(f"The parameter {name!r}")
-    for name in _ACL_PARAMETERS:
-        if query.get(name) in _WIDENING_ACLS:
-            raise not_implemented(f"{name}={query[name]}")
+    projection = query.get("projection", "")
+    if projection not in _PROJECTIONS:
+        raise ParameterError("projection", f"Invalid value for projection: {projection!r}")
     if query.get("alt", "json") not in _FORMS:
         raise ParameterError("alt", f"Invalid value for alt: {query['alt']!r}", "invalidAltValue")
     return query

