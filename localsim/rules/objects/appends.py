@@ -7,7 +7,7 @@ finalized; what is flushed can be read at once, and a new writer takes the place
 import dataclasses
 
 from localsim.clock import Clock
-from localsim.rules.objects.buckets.namespaces import is_zonal
+from localsim.rules.objects.bucket_settings.namespaces import is_zonal
 from localsim.rules.objects.files.body_directory import INLINE_BYTES, ObjectBody, crc32c_of
 from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.properties import FINALIZED_S, OPEN

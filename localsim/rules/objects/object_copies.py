@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from localsim.clock import Clock
+from localsim.rules.objects.bucket_settings.namespaces import has_folders
 from localsim.rules.objects.buckets.bucket_operations import BucketOperations
 from localsim.rules.objects.buckets.bucket_store import Buckets
-from localsim.rules.objects.buckets.namespaces import has_folders
 from localsim.rules.objects.buckets.object_access import with_access
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.encryption_settings import check_enforced

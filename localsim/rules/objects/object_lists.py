@@ -13,7 +13,10 @@ from localsim.rules.objects.access.access_lists import (
     member_of,
     uniform_access_refused,
 )
-from localsim.rules.objects.buckets.bucket_fields import has_uniform_access, prevents_public_access
+from localsim.rules.objects.bucket_settings.bucket_fields import (
+    has_uniform_access,
+    prevents_public_access,
+)
 from localsim.rules.objects.buckets.object_access import (
     ObjectAccess,
     checked_entries,

@@ -29,7 +29,6 @@ from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.folders.managed_folders import ManagedFolders
 from localsim.rules.objects.lifetime.object_retention import check_retention_change
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
-from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.object_lists import ObjectLists
 from localsim.rules.objects.object_rows import ObjectRows
@@ -47,7 +46,8 @@ from localsim.rules.objects.storage_model import (
     StoredObject,
 )
 from localsim.rules.objects.tables import TABLES
-from localsim.rules.objects.upload_sessions import UploadSessions
+from localsim.rules.objects.uploads.multipart_uploads import MultipartUploads
+from localsim.rules.objects.uploads.upload_sessions import UploadSessions
 
 __all__ = ["ObjectKey", "ObjectStore", "has_no_objects"]
 

@@ -10,7 +10,7 @@ import google_crc32c
 from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.project.secret_store import SecretVersion, StoredSecret
 from localsim.services.other_apis.other_api_calls import SECRET_MANAGER, ApiCall, ApiMethod
-from localsim.services.storage.wire.resources import timestamp
+from localsim.services.storage.resources.object_resources import timestamp
 
 MOST_BYTES = 64 * 1024
 LATEST = "latest"

@@ -6,8 +6,12 @@ cloud.google.com/storage/docs/ip-filtering-overview and requester-pays.
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from localsim.rules.objects.buckets.ip_filter import EXEMPT_METHODS, EXEMPTION, check_address
-from localsim.rules.objects.buckets.requester_pays import PayerError, requester_pays
+from localsim.rules.objects.bucket_settings.ip_filter import (
+    EXEMPT_METHODS,
+    EXEMPTION,
+    check_address,
+)
+from localsim.rules.objects.bucket_settings.requester_pays import PayerError, requester_pays
 from localsim.rules.objects.storage_model import Bucket, StorageError
 from localsim.services.auth.iam import ANONYMOUS, Account, granted_permissions
 from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall

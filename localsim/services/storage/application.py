@@ -10,9 +10,9 @@ from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import is_taken
 from localsim.services.storage.hard_deletion import hard_deletions
+from localsim.services.storage.resources.reply_fields import reply_fields
 from localsim.services.storage.routes import find_route
 from localsim.services.storage.service import StorageService, answer_call
-from localsim.services.storage.wire.fields import reply_fields
 from localsim.services.storage.wire.inner_requests import complete_path, place_bucket, unfold_query
 from localsim.services.storage.wire.json_errors import missing_parameter, refusal, request_refusal
 from localsim.services.storage.wire.json_requests import (

@@ -26,7 +26,10 @@ from localsim.rules.objects.access.access_lists import (
     uniform_access_refused,
     with_owner,
 )
-from localsim.rules.objects.buckets.bucket_fields import has_uniform_access, prevents_public_access
+from localsim.rules.objects.bucket_settings.bucket_fields import (
+    has_uniform_access,
+    prevents_public_access,
+)
 from localsim.rules.objects.buckets.policies import Binding
 from localsim.rules.objects.storage_model import Bucket, Properties
 

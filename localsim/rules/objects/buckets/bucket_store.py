@@ -14,6 +14,16 @@ from localsim.rules.objects.access.access_lists import (
     AccessList,
     ListEdit,
 )
+from localsim.rules.objects.bucket_settings.bucket_fields import (
+    has_uniform_access,
+    locked_settings,
+    new_settings,
+    patched_settings,
+    prevents_public_access,
+    replaced_settings,
+)
+from localsim.rules.objects.bucket_settings.ip_filter import filters_addresses
+from localsim.rules.objects.bucket_settings.requester_pays import requester_pays
 from localsim.rules.objects.buckets.bucket_access import (
     DEFAULT_FIELD,
     NO_LISTS,
@@ -27,23 +37,13 @@ from localsim.rules.objects.buckets.bucket_access import (
     own_list,
     with_own_list,
 )
-from localsim.rules.objects.buckets.bucket_fields import (
-    has_uniform_access,
-    locked_settings,
-    new_settings,
-    patched_settings,
-    prevents_public_access,
-    replaced_settings,
-)
 from localsim.rules.objects.buckets.deleted_buckets import DeletedBuckets
-from localsim.rules.objects.buckets.ip_filter import filters_addresses
 from localsim.rules.objects.buckets.policies import (
     Binding,
     checked_bindings,
     first_bindings,
     shown_policy,
 )
-from localsim.rules.objects.buckets.requester_pays import requester_pays
 from localsim.rules.objects.encryption.encryption_settings import check_default_key
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import (

@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from localsim.rules.objects.access.access_lists import PUBLIC, public_access_refused
-from localsim.rules.objects.buckets.bucket_fields import has_uniform_access, prevents_public_access
+from localsim.rules.objects.bucket_settings.bucket_fields import (
+    has_uniform_access,
+    prevents_public_access,
+)
 from localsim.rules.objects.storage_model import Bucket, StorageError, invalid, precondition_failed
 
 Binding = dict[str, Any]

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Callable
 
 from localsim.clock import Clock
+from localsim.rules.objects.bucket_settings.namespaces import has_folders
 from localsim.rules.objects.buckets.bucket_operations import BucketOperation, BucketOperations
 from localsim.rules.objects.buckets.bucket_store import Buckets
-from localsim.rules.objects.buckets.namespaces import has_folders
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.folders.folder_changes import DELETE_RECURSIVE, RENAME, change_details
 from localsim.rules.objects.folders.folder_names import (

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from localsim.clock import Clock
+from localsim.rules.objects.bucket_settings.namespaces import has_folders, has_uniform_access
 from localsim.rules.objects.buckets.bucket_store import Buckets
-from localsim.rules.objects.buckets.namespaces import has_folders, has_uniform_access
 from localsim.rules.objects.buckets.policies import Binding, checked_bindings, shown_bindings
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.folders.folder_names import (

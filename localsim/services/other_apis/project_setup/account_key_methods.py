@@ -25,7 +25,7 @@ from localsim.services.other_apis.project_setup.service_accounts import (
     found_account,
     unique_id,
 )
-from localsim.services.storage.wire.resources import timestamp
+from localsim.services.storage.resources.object_resources import timestamp
 
 _MOST_KEYS = 10
 """So many keys one account may have: cloud.google.com/iam/quotas."""

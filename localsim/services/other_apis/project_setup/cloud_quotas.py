@@ -9,7 +9,7 @@ from typing import Any
 from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.model.quota_pools import pools, quota_ids, region_of
 from localsim.services.other_apis.other_api_calls import QUOTAS, ApiCall, api_methods
-from localsim.services.storage.wire.resources import timestamp
+from localsim.services.storage.resources.object_resources import timestamp
 from tpuctl import catalog
 
 _PREFERENCES = "/{version}/projects/{project}/locations/global/quotaPreferences"

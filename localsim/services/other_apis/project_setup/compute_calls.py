@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.services.other_apis.other_api_calls import ApiCall, HttpRefusal
-from localsim.services.storage.wire.resources import timestamp
+from localsim.services.storage.resources.object_resources import timestamp
 
 VERSION = "/compute/{version}"
 PROJECT = f"{VERSION}/projects/{{project}}"

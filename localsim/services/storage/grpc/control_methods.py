@@ -7,8 +7,8 @@ from google.longrunning import operations_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty
 
+from localsim.rules.objects.bucket_settings.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.bucket_operations import BucketOperation
-from localsim.rules.objects.buckets.placement import location_of_settings, location_type
 from localsim.rules.objects.folders.folder_changes import FolderChange, folder_change
 from localsim.rules.objects.folders.folder_records import (
     MAX_FOLDER_PAGE,
@@ -27,9 +27,9 @@ from localsim.services.storage.grpc.grpc_calls import (
     page_size,
     split_name,
 )
+from localsim.services.storage.resources.operation_resources import MESSAGES
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import page_start, page_token
-from localsim.services.storage.wire.operation_resources import MESSAGES
 
 _LAYOUT = "/storageLayout"
 

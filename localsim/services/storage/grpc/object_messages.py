@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pool
 
-from localsim.rules.objects.buckets.placement import location_of_settings, location_type
+from localsim.rules.objects.bucket_settings.placement import location_of_settings, location_type
 from localsim.rules.objects.properties import FINALIZED_S, OPEN, writable_properties
 from localsim.rules.objects.retention import EXPIRATION
 from localsim.rules.objects.storage_model import (

@@ -21,7 +21,7 @@ from localsim.rules.objects.storage_model import (
     StoredObject,
     invalid,
 )
-from localsim.rules.objects.upload_sessions import UploadSession
+from localsim.rules.objects.uploads.upload_sessions import UploadSession
 from localsim.services.storage.grpc.grpc_calls import bucket_name, conditions
 from localsim.services.storage.grpc.object_messages import (
     crc32c_number,

@@ -22,16 +22,16 @@ from localsim.rules.objects.access.access_lists import (
 )
 from localsim.rules.objects.buckets.bucket_access import owner_of_bucket
 from localsim.rules.objects.storage_model import StorageError
-from localsim.services.storage.service import Handler, StorageService
-from localsim.services.storage.wire.access_resources import (
+from localsim.services.storage.resources.access_resources import (
     Resource,
     bucket_entry,
     default_entry,
     entries_page,
     object_entry,
 )
+from localsim.services.storage.resources.object_resources import reply
+from localsim.services.storage.service import Handler, StorageService
 from localsim.services.storage.wire.json_requests import StorageCall, read_json_body
-from localsim.services.storage.wire.resources import reply
 
 Read = Callable[[StorageService, StorageCall], tuple[Any, AccessList]]
 Change = Callable[[StorageService, StorageCall, ListEdit], tuple[Any, AccessList]]

@@ -4,8 +4,8 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.buckets.ip_filter import summarized_filter
-from localsim.rules.objects.buckets.placement import location_of_settings, location_type
+from localsim.rules.objects.bucket_settings.ip_filter import summarized_filter
+from localsim.rules.objects.bucket_settings.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
@@ -14,21 +14,21 @@ from localsim.services.storage.methods.restore_methods import (
     is_about_deleted,
     list_deleted_buckets,
 )
-from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire import json_requests as requests
-from localsim.services.storage.wire.access_resources import (
+from localsim.services.storage.resources.access_resources import (
     asked_bucket_lists,
     bucket_lists,
     shows_lists,
 )
-from localsim.services.storage.wire.json_errors import missing_parameter
-from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
-from localsim.services.storage.wire.resources import (
+from localsim.services.storage.resources.object_resources import (
     BUCKET_LISTS,
     Resource,
     bucket_resource,
     reply,
 )
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire import json_requests as requests
+from localsim.services.storage.wire.json_errors import missing_parameter
+from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 
 _CHANGES_LISTS = "storage.buckets.setIamPolicy"
 

@@ -24,20 +24,20 @@ from localsim.services.storage.methods.single_uploads import (
     named_key,
     upload_keys,
 )
+from localsim.services.storage.resources.access_resources import asked_access
+from localsim.services.storage.resources.object_resources import (
+    Resource,
+    full_object_resource,
+    object_reply,
+    reply,
+)
 from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
     StorageCall,
     integer_parameter,
     read_json_body,
-)
-from localsim.services.storage.wire.resources import (
-    Resource,
-    full_object_resource,
-    object_reply,
-    reply,
 )
 
 _TARGET_ACL = "destinationPredefinedAcl"

@@ -8,10 +8,10 @@ from aiohttp import HttpVersion11, web
 
 from localsim.rules.objects.storage_model import StorageError, StoredObject
 from localsim.rules.objects.store import BodyPiece, OpenObject
+from localsim.services.storage.resources.object_resources import media_headers
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import MAGIC, gunzip_chunks
 from localsim.services.storage.wire.json_requests import StorageCall
-from localsim.services.storage.wire.resources import media_headers
 
 _RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
 

@@ -4,16 +4,16 @@ from aiohttp import web
 
 from localsim.rules.objects.folders.folder_records import FolderQuery
 from localsim.rules.objects.storage_model import Preconditions, StorageError
-from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire import json_requests as requests
-from localsim.services.storage.wire.folder_resources import (
+from localsim.services.storage.resources.folder_resources import (
     folder_list_resource,
     folder_resource,
 )
+from localsim.services.storage.resources.object_resources import Resource, reply
+from localsim.services.storage.resources.operation_resources import operation_resource
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import StorageCall
-from localsim.services.storage.wire.operation_resources import operation_resource
-from localsim.services.storage.wire.resources import Resource, reply
 
 
 async def insert_folder(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -6,14 +6,14 @@ from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import invalid
 from localsim.services.auth.iam import granted_permissions
 from localsim.services.storage.methods.folder_methods import folder_name
-from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire import json_requests as requests
-from localsim.services.storage.wire.folder_resources import (
+from localsim.services.storage.resources.folder_resources import (
     folder_list_resource,
     managed_folder_resource,
 )
+from localsim.services.storage.resources.object_resources import Resource, reply
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
-from localsim.services.storage.wire.resources import Resource, reply
 
 
 async def insert_managed_folder(service: StorageService, call: StorageCall) -> web.StreamResponse:

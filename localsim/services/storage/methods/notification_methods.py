@@ -3,9 +3,9 @@
 from aiohttp import web
 
 from localsim.rules.objects.buckets.notification_configs import NotificationConfig
+from localsim.services.storage.resources.object_resources import Resource, reply
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import StorageCall, read_json_body
-from localsim.services.storage.wire.resources import Resource, reply
 
 
 async def insert_notification(service: StorageService, call: StorageCall) -> web.StreamResponse:

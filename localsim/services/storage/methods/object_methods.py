@@ -19,8 +19,14 @@ from localsim.services.storage.methods.single_uploads import (
     insert_media,
     insert_multipart,
 )
+from localsim.services.storage.resources.access_resources import asked_access
+from localsim.services.storage.resources.object_resources import (
+    Resource,
+    listing_reply,
+    object_reply,
+    reply,
+)
 from localsim.services.storage.service import Handler, StorageService
-from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
     ACCOUNT,
@@ -29,12 +35,6 @@ from localsim.services.storage.wire.json_requests import (
     list_query,
     page_token,
     read_json_body,
-)
-from localsim.services.storage.wire.resources import (
-    Resource,
-    listing_reply,
-    object_reply,
-    reply,
 )
 
 

@@ -2,11 +2,11 @@
 
 from aiohttp import web
 
+from localsim.services.storage.resources.object_resources import Resource, reply
+from localsim.services.storage.resources.operation_resources import operation_resource
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_requests import StorageCall
-from localsim.services.storage.wire.operation_resources import operation_resource
-from localsim.services.storage.wire.resources import Resource, reply
 
 
 async def get_operation(service: StorageService, call: StorageCall) -> web.StreamResponse:

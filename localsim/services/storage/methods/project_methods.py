@@ -7,11 +7,11 @@ from aiohttp import web
 from localsim import accounts
 from localsim.rules.objects.access.hmac_keys import HmacKey
 from localsim.rules.objects.storage_model import invalid
+from localsim.services.storage.resources.object_resources import Resource, reply, timestamp
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import StorageCall
-from localsim.services.storage.wire.resources import Resource, reply, timestamp
 
 _MOST_KEYS = 250
 """The largest page of keys, and the usual one."""

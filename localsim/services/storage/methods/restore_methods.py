@@ -11,17 +11,17 @@ from aiohttp import web
 from localsim.rules.objects.buckets.bucket_operations import BULK_RESTORE
 from localsim.rules.objects.restores import BulkProgress, BulkRestore
 from localsim.rules.objects.storage_model import invalid
-from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire import json_requests as requests
-from localsim.services.storage.wire.json_errors import missing_parameter
-from localsim.services.storage.wire.json_requests import StorageCall
-from localsim.services.storage.wire.operation_resources import operation_resource
-from localsim.services.storage.wire.resources import (
+from localsim.services.storage.resources.object_resources import (
     Resource,
     bucket_resource,
     object_reply,
     reply,
 )
+from localsim.services.storage.resources.operation_resources import operation_resource
+from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire import json_requests as requests
+from localsim.services.storage.wire.json_errors import missing_parameter
+from localsim.services.storage.wire.json_requests import StorageCall
 
 
 def is_about_deleted(call: StorageCall) -> bool:

@@ -15,7 +15,7 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
-from localsim.rules.objects.upload_sessions import UploadSession
+from localsim.rules.objects.uploads.upload_sessions import UploadSession
 from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,

@@ -22,8 +22,9 @@ from localsim.rules.objects.storage_model import (
     not_implemented,
 )
 from localsim.services.storage.body_process import left_bytes, take_over
+from localsim.services.storage.resources.access_resources import asked_access
+from localsim.services.storage.resources.object_resources import hash_header, object_reply
 from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
@@ -35,7 +36,6 @@ from localsim.services.storage.wire.json_requests import (
     required_parameter,
 )
 from localsim.services.storage.wire.multipart import RelatedParser, boundary_of
-from localsim.services.storage.wire.resources import hash_header, object_reply
 
 
 async def insert_media(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -9,20 +9,21 @@ from xml.parsers import expat
 from aiohttp import web
 
 from localsim.rules.objects.encryption.protections import Protection
-from localsim.rules.objects.multipart_uploads import (
+from localsim.rules.objects.properties import WRAPPED_KEYS
+from localsim.rules.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
+from localsim.rules.objects.uploads.multipart_uploads import (
     MAX_PARTS,
     ClaimedPart,
     MultipartUpload,
     UploadPart,
     UploadsQuery,
 )
-from localsim.rules.objects.properties import WRAPPED_KEYS
-from localsim.rules.objects.storage_model import NO_PRECONDITIONS, StorageError, invalid
 from localsim.services.storage.methods.single_uploads import (
     data_key_of,
     encrypted,
     upload_keys,
 )
+from localsim.services.storage.resources.object_resources import timestamp
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import (
     MAX_JSON_BYTES,
@@ -31,7 +32,6 @@ from localsim.services.storage.wire.json_requests import (
     read_all,
     required_parameter,
 )
-from localsim.services.storage.wire.resources import timestamp
 from localsim.services.storage.xml.documents import OF_UPLOADS, Tree, xml_response
 from localsim.services.storage.xml.xml_buckets import Spell, page_limit, spelling
 from localsim.services.storage.xml.xml_objects import new_object, receive_body, written_headers

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from localsim.rules.objects.listing import MAX_PAGE, Listing, ListQuery
 from localsim.rules.objects.storage_model import MAX_NAME_BYTES, StoredObject, invalid
+from localsim.services.storage.resources.object_resources import timestamp
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.signing.signed_requests import SIGNER
 from localsim.services.storage.wire.json_requests import Query, StorageCall
-from localsim.services.storage.wire.resources import timestamp
 from localsim.services.storage.xml.documents import OF_LISTINGS, Tree, xml_response
 from localsim.services.storage.xml.xml_requests import encode_etag, extension_header, parse_number
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from localsim.rules.objects.buckets.requester_pays import PayerError
+from localsim.rules.objects.bucket_settings.requester_pays import PayerError
 from localsim.rules.objects.retention import HoldError
 from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.signing.signature_errors import SignatureError

@@ -29,10 +29,14 @@ from localsim.services.storage.methods.single_uploads import (
     seal_body,
     upload_keys,
 )
+from localsim.services.storage.resources.object_resources import (
+    hash_header,
+    media_headers,
+    timestamp,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
-from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
     copy_source,

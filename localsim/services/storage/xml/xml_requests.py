@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.rules.objects.multipart_uploads import md5_hex
 from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, writable_properties
 from localsim.rules.objects.storage_model import (
     ObjectKey,
@@ -13,6 +12,8 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
+from localsim.rules.objects.uploads.multipart_uploads import md5_hex
+from localsim.services.storage.resources.object_resources import HEADER_FIELDS
 from localsim.services.storage.wire.encryption_headers import KMS_HEADER
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
@@ -22,7 +23,6 @@ from localsim.services.storage.wire.json_requests import (
     decode_segment,
     parse_int64,
 )
-from localsim.services.storage.wire.resources import HEADER_FIELDS
 
 PREFIXES = ("x-goog-", "x-amz-")
 """Clients of S3 spell Google's own headers in the second way, and are understood."""

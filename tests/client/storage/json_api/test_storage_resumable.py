@@ -16,7 +16,7 @@ import pytest
 from client.storage import storage_fixtures
 from localsim.clock import Clock
 from localsim.rules.objects.storage_model import StorageError
-from localsim.rules.objects.upload_sessions import UploadSessions
+from localsim.rules.objects.uploads.upload_sessions import UploadSessions
 from localsim.services.storage import receiver
 from localsim.services.storage.body_process import BodyProcess
 

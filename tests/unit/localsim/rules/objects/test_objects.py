@@ -15,7 +15,7 @@ from localsim.rules.objects.storage_model import (
     check_object_name,
 )
 from localsim.rules.objects.store import ObjectKey, ObjectStore
-from localsim.rules.objects.upload_sessions import SESSION_LIFE_S
+from localsim.rules.objects.uploads.upload_sessions import SESSION_LIFE_S
 
 NOW_S = 1_786_400_000.0
 BIG = b"x" * (INLINE_BYTES + 1)

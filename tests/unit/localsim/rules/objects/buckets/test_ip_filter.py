@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.rules.objects.buckets.ip_filter import (
+from localsim.rules.objects.bucket_settings.ip_filter import (
     check_address,
     checked_ip_filter,
     summarized_filter,

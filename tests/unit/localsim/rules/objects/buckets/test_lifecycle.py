@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.rules.objects.buckets.lifecycle import checked_lifecycle
+from localsim.rules.objects.bucket_settings.lifecycle import checked_lifecycle
 from unit.localsim.rules.objects.object_rig import refusal_code
 
 DELETE = {"type": "Delete"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localsim.rules.objects.buckets.placement import location_type, shown_placement
+from localsim.rules.objects.bucket_settings.placement import location_type, shown_placement
 from unit.localsim.rules.objects.object_rig import refusal, refusal_code
 
 pytest_plugins = ("unit.localsim.rules.objects.object_fixtures",)

@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localsim.rules.objects.buckets.autoclass import check_autoclass, checked_autoclass
-from localsim.rules.objects.buckets.ip_filter import checked_ip_filter
-from localsim.rules.objects.buckets.lifecycle import checked_lifecycle
-from localsim.rules.objects.buckets.placement import (
+from localsim.rules.objects.bucket_settings.autoclass import check_autoclass, checked_autoclass
+from localsim.rules.objects.bucket_settings.ip_filter import checked_ip_filter
+from localsim.rules.objects.bucket_settings.lifecycle import checked_lifecycle
+from localsim.rules.objects.bucket_settings.placement import (
     check_placement,
     check_rpo,
     checked_location,
     checked_placement,
     checked_rpo,
 )
-from localsim.rules.objects.buckets.value_types import (
+from localsim.rules.objects.bucket_settings.value_types import (
     boolean_value,
     integer_value,
     object_value,
 )
-from localsim.rules.objects.buckets.web_settings import (
+from localsim.rules.objects.bucket_settings.web_settings import (
     checked_cors,
     checked_logging,
     checked_website,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
-from localsim.rules.objects.buckets.value_types import (
+from localsim.rules.objects.bucket_settings.value_types import (
     boolean_value,
     list_value,
     object_value,

@@ -7,7 +7,7 @@ which knows some that the page does not list.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from localsim.rules.objects.buckets.value_types import object_value, text_list, word_value
+from localsim.rules.objects.bucket_settings.value_types import object_value, text_list, word_value
 from localsim.rules.objects.storage_model import Properties, StorageError, invalid
 from tpuctl.catalog.lookup import zones
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from localsim.rules.objects.buckets.value_types import (
+from localsim.rules.objects.bucket_settings.value_types import (
     integer_value,
     list_value,
     object_value,

@@ -7,13 +7,13 @@ list, null removes; as a public client's tests recorded of the JSON API in Septe
 from collections.abc import Mapping
 from typing import Any
 
-from localsim.rules.objects.buckets.bucket_checks import CHECKS, JOINT_CHECKS, BucketChange
-from localsim.rules.objects.buckets.namespaces import (
+from localsim.rules.objects.bucket_settings.bucket_checks import CHECKS, JOINT_CHECKS, BucketChange
+from localsim.rules.objects.bucket_settings.namespaces import (
     checked_namespace,
     has_uniform_access,
     new_namespace,
 )
-from localsim.rules.objects.buckets.placement import with_named_pair
+from localsim.rules.objects.bucket_settings.placement import with_named_pair
 from localsim.rules.objects.properties import DEFAULT_CLASS
 from localsim.rules.objects.storage_model import Bucket, Properties, invalid
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from localsim.rules.objects.folders.folder_records import FolderPage, FolderRecord
+from localsim.services.storage.resources.object_resources import Resource, timestamp
 from localsim.services.storage.wire.json_requests import page_token
-from localsim.services.storage.wire.resources import Resource, timestamp
 
 _ORIGIN = "https://www.googleapis.com/storage/v1/b"
 """In the links of these resources, whatever host the client used."""

@@ -10,7 +10,7 @@ from localsim.rules.objects.folders.folder_changes import (
     FolderChange,
     folder_change,
 )
-from localsim.services.storage.wire.resources import Resource, timestamp
+from localsim.services.storage.resources.object_resources import Resource, timestamp
 
 MESSAGES: Mapping[str, str] = {
     RENAME: "RenameFolderMetadata",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
 
-from localsim.rules.objects.buckets.value_types import (
+from localsim.rules.objects.bucket_settings.value_types import (
     boolean_value,
     integer_value,
     list_value,

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from aiohttp import web
 
 from localsim.accounts import project_number
+from localsim.rules.objects.bucket_settings.bucket_fields import shown_configuration
+from localsim.rules.objects.bucket_settings.placement import shown_placement
 from localsim.rules.objects.buckets.bucket_access import DEFAULT_FIELD
-from localsim.rules.objects.buckets.bucket_fields import shown_configuration
-from localsim.rules.objects.buckets.placement import shown_placement
 from localsim.rules.objects.encryption.customer_keys import concealed, listed
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.properties import (
@@ -24,7 +24,7 @@ from localsim.rules.objects.properties import (
 )
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
-from localsim.services.storage.wire.access_resources import object_lists, shows_lists
+from localsim.services.storage.resources.access_resources import object_lists, shows_lists
 from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 

@@ -6,7 +6,11 @@ class here, as nobody is billed for it.
 
 from typing import Any
 
-from localsim.rules.objects.buckets.value_types import boolean_value, object_value, word_value
+from localsim.rules.objects.bucket_settings.value_types import (
+    boolean_value,
+    object_value,
+    word_value,
+)
 from localsim.rules.objects.storage_model import Properties, instant, invalid
 
 _TERMINAL_CLASSES = ("NEARLINE", "ARCHIVE")

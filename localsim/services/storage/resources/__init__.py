@@ -1,0 +1,1 @@
+"""Buckets, objects and all else of Cloud Storage as resources of the JSON API."""
