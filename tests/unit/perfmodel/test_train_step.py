@@ -183,6 +183,15 @@ def test_heads_that_do_not_fill_the_mxu_are_padded():
     assert work_of("llama-3-8b", run, ("v5e", "8x16")).attention_padding == 1
 
 
+def test_a_token_is_compared_with_half_of_the_tokens_that_a_longer_sequence_has_more():
+    short, long = (
+        work_of("llama-3-8b", TrainRun(count, tokens, Parallelism(fsdp=256)))
+        for count, tokens in ((512, 4096), (256, 8192))
+    )
+    assert long.attention - short.attention == pytest.approx(2048 * short.attention_token)
+    assert long.attention_token == pytest.approx(short.attention_token)
+
+
 def test_narrow_matrices_are_padded_to_the_mxu():
     run = TrainRun(512, 4096, Parallelism(fsdp=2, tensor=64), remat="none")
     whole = work_of("llama-3-8b", replace(run, parallelism=Parallelism(fsdp=128)))

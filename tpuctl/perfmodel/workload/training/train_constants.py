@@ -27,12 +27,15 @@ class TrainConstants:
     by how much matrices 512 wide take longer than wide ones, `recomputed_share` what is really
     computed again of what could be, `masked_share` the part of the mask of tokens and places that
     is multiplied, `attention_padding` the power of what heads that do not fill the MXU are padded
-    by, and `slice_wait` what waiting for the slowest slice adds with every doubling of the slices.
+    by, `attention_start` how many tokens to attend to take as long as a row of blocks to start and
+    to end, whatever its length, and `slice_wait` what waiting for the slowest slice adds with every
+    doubling of the slices.
     """
 
     matmul_efficiency: Any
     expert_efficiency: Any
     attention_efficiency: Any
+    attention_start: Any
     attention_padding: Any
     recomputed_share: Any
     masked_share: Any

@@ -136,9 +136,14 @@ def _experts_s(work: StepWork, constants: TrainConstants) -> Figure:
 
 
 def _attention_s(work: StepWork, constants: TrainConstants) -> Figure:
-    """Part of a padded head's cost is saved by kernels that turn the operands."""
+    """Part of a padded head's cost is saved by kernels that turn the operands.
+
+    A kernel reads the queries of a block, goes through the keys, rescales and writes: what is done
+    once for a block weighs less in long sequences.
+    """
     padding = work.attention_padding**constants.attention_padding
-    return work.attention * padding / constants.attention_efficiency
+    attended = work.attention + constants.attention_start * work.attention_token
+    return attended * padding / constants.attention_efficiency
 
 
 def _memory_s(work: StepWork, constants: TrainConstants) -> Figure:
