@@ -2,11 +2,13 @@
 
 import io
 import json
+import os
 
 import pytest
 
 from tpuctl.cli.app import main
 from tpuctl.cli.plan.plan_columns import KEYS
+from tpuctl.cli.plan.plan_options import load_numpy
 from tpuctl.cli.plan.step_view import waterfall
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.planning import training_plan
@@ -412,3 +414,19 @@ def test_a_model_that_no_slice_serves(tpuctl):
 
 def test_a_context_that_is_not_known(tpuctl):
     assert tpuctl(*RUN, "--context", "nope")[2].startswith("error: there is no context 'nope'\n")
+
+
+def test_numpy_is_loaded_without_threads_and_programs_of_the_user_have_theirs(monkeypatch):
+    seen = []
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(
+        "importlib.import_module",
+        lambda name: seen.append((name, os.environ.get("OPENBLAS_NUM_THREADS"))),
+    )
+    load_numpy()
+    assert seen == [("numpy", "1")]
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # the user knows better
+    load_numpy()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "2"

@@ -16,6 +16,7 @@ from tpuctl.cli.plan.plan_options import (
     Types,
     check_plot,
     given_values,
+    load_numpy,
     show_context,
 )
 from tpuctl.cli.shell.runtime import Runtime
@@ -170,6 +171,7 @@ def serve_load(
     FIRST TOKEN is that of a prompt that does not wait, TOKEN the time between two, REQUEST that of
     a whole answer. With --rate the slices that are needed are counted.
     """
+    load_numpy()
     from tpuctl.operations.planning.plan_specs import serve_spec
     from tpuctl.operations.planning.serving_plan import latency_error, plan_serving
 

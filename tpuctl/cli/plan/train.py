@@ -30,6 +30,7 @@ from tpuctl.cli.plan.plan_options import (
     check_plot,
     file_calibration,
     given_values,
+    load_numpy,
     show_context,
     show_factors,
 )
@@ -130,6 +131,7 @@ def train(
     beyond it, twice the chips raise the cost more than they cut the time. Without --zone the
     cheapest zone of each type counts.
     """
+    load_numpy()
     from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
     from tpuctl.operations.planning.training_plan import limits_error, plan_training
