@@ -194,6 +194,16 @@ def test_measurements_scale_a_training_plan(tpuctl, slow):
     assert "compute on v5e: x 2, 1 measured row of slow.json" in document["sources"]
 
 
+def test_measurements_scale_a_service(tpuctl, slow):
+    run = ("plan", "serve", "--model", "llama-3-8b", "--in", "8192", "--out", "256",
+           "-t", "v5litepod-8", "--tensor", "8", "-o", "json")  # fmt: skip
+    (plain,) = json.loads(tpuctl(*run)[1])["rows"]
+    document = json.loads(tpuctl(*run, "--calibrate", slow())[1])
+    (mine,) = document["rows"]
+    assert 1.5 < mine["first_token_s"] / plain["first_token_s"] < 2  # mostly computed
+    assert "compute on v5e: x 2, 1 measured row of slow.json" in document["sources"]
+
+
 @pytest.mark.parametrize(
     ("changed", "text"),
     [

@@ -8,6 +8,7 @@ import typer
 from tpuctl.byte_size import count_text
 from tpuctl.cli.plan.plan_columns import rounded, usd_text
 from tpuctl.cli.plan.plan_options import (
+    Calibrate,
     File,
     Generations,
     Model,
@@ -15,9 +16,11 @@ from tpuctl.cli.plan.plan_options import (
     Spot,
     Types,
     check_plot,
+    file_calibration,
     given_values,
     load_numpy,
     show_context,
+    show_factors,
 )
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
@@ -156,6 +159,7 @@ def serve_load(
     accelerator_type: Types = None,
     generation: Generations = None,
     spot: Spot = False,
+    calibrate: Calibrate = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the curve of one row: the cheapest, or -t TYPE.")
     ] = False,
@@ -173,7 +177,12 @@ def serve_load(
     """
     load_numpy()
     from tpuctl.operations.planning.plan_specs import serve_spec
-    from tpuctl.operations.planning.serving_plan import latency_error, plan_serving
+    from tpuctl.operations.planning.serving_plan import (
+        ServingModels,
+        calibrated_loop,
+        latency_error,
+        plan_serving,
+    )
 
     if plot is not None:
         check_plot(plot)
@@ -196,11 +205,14 @@ def serve_load(
             },
         )
     )
-    plan = plan_serving(spec, runtime.known_prices, runtime.now())
+    factors = file_calibration(calibrate)
+    models = ServingModels(loop=calibrated_loop(factors)) if factors else None
+    plan = plan_serving(spec, runtime.known_prices, runtime.now(), models)
     error = latency_error(plan)
     if explain and error:
         raise error  # there is no curve that keeps the latency
     _show(runtime, plan, is_explained=explain)
+    show_factors(runtime, factors)
     show_context(runtime, spec.model, spec.prompt_tokens + spec.output_tokens)
     if not plan.model.is_causal:
         name = spec.model.name or "the model"
