@@ -42,15 +42,36 @@ def test_a_table_over_slices(tpuctl, simple):
     assert tpuctl(*RUN, *V6E, "-q") == (
         0,
         "TYPE\tCHIPS\tMESH\tREMAT\tSTEP\tMFU %\tTOKENS/S\tDAYS\tLOW TO HIGH\tUSD\tUSD SPOT\tNOTE\n"
-        "v6e-4\t4\tfsdp=4\tnone\t64 s\t45.9\t32.8k\t353\t318 - 389\t91,553\t49,159\t-\n"
-        "v6e-8\t8\tfsdp=8\tnone\t32 s\t45.9\t65.5k\t177\t159 - 194\t91,553\t49,144\t-\n"
-        "v6e-16\t16\tfsdp=16\tnone\t16 s\t45.9\t131k\t88.3\t79.5 - 97.1\t91,553\t48,505\t-\n"
-        "v6e-32\t32\tfsdp=32\tnone\t8 s\t45.9\t262k\t44.2\t39.7 - 48.6\t91,553\t48,326\t-\n"
-        "v6e-64\t64\tfsdp=64\tnone\t4 s\t45.9\t524k\t22.1\t19.9 - 24.3\t91,553\t48,202\t-\n"
-        "v6e-128\t128\tfsdp=128\tnone\t2 s\t45.9\t1.05M\t11\t9.93 - 12.1\t91,553\t48,117\t-\n"
-        "v6e-256\t256\tfsdp=256\tnone\t1 s\t45.9\t2.1M\t5.52\t4.97 - 6.07\t91,553\t48,057\t"
+        "v6e-4\t4\tfsdp=4\tnone\t64\t45.9\t"
+        "32768\t353.213\t317.891 - 388.534\t91552.7\t49159.3\t-\n"
+        "v6e-8\t8\tfsdp=8\tnone\t32\t45.9\t"
+        "65536\t176.606\t158.946 - 194.267\t91552.7\t49144\t-\n"
+        "v6e-16\t16\tfsdp=16\tnone\t16\t45.9\t"
+        "131072\t88.3032\t79.4729 - 97.1335\t91552.7\t48505.1\t-\n"
+        "v6e-32\t32\tfsdp=32\tnone\t8\t45.9\t"
+        "262144\t44.1516\t39.7364 - 48.5667\t91552.7\t48325.8\t-\n"
+        "v6e-64\t64\tfsdp=64\tnone\t4\t45.9\t"
+        "524288\t22.0758\t19.8682 - 24.2834\t91552.7\t48202.3\t-\n"
+        "v6e-128\t128\tfsdp=128\tnone\t2\t45.9\t"
+        "1048580\t11.0379\t9.93411 - 12.1417\t91552.7\t48116.6\t-\n"
+        "v6e-256\t256\tfsdp=256\tnone\t1\t45.9\t"
+        "2097150\t5.51895\t4.96705 - 6.07084\t91552.7\t48056.8\t"
         "cheapest, fastest, knee\n",
         "",
+    )
+
+
+def test_people_see_digits_and_units_and_programs_numbers(tpuctl, simple):
+    """Even of columns that only the table has, such as `usd`; and they are ordered as numbers."""
+    columns = ("--columns", "type,step,tokens/s,low to high,usd", "-q")
+    run = (*RUN, *V6E, "-t", "v6e-4,v6e-256", *columns)
+    assert tpuctl(*run, "-o", "csv", "--sort", "step")[1] == (
+        "type,step,tokens/s,low to high,usd\n"
+        'v6e-256,1.0,2097150.0,"[4.96705, 6.07084]",91552.7\n'
+        'v6e-4,64.0,32768.0,"[317.891, 388.534]",91552.7\n'
+    )
+    assert tpuctl(*run, "-o", "tsv", "--limit", "1")[1].splitlines()[1] == (
+        "v6e-4\t64.0\t32768.0\t[317.891, 388.534]\t91552.7"
     )
 
 

@@ -123,7 +123,7 @@ def test_the_longest_operations_and_the_padding_of_each(tpuctl):
         ["dot_general", "24", "8192 x 8192 x 8000"],
         ["add", "1", "1.5 GiB"],
     ]
-    assert out.splitlines()[1].endswith("\t0.794 %")
+    assert out.splitlines()[1].endswith("\t0.00793651")
     assert out.splitlines()[2].endswith("\t-")
 
 

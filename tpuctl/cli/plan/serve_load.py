@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.byte_size import count_text
-from tpuctl.cli.plan.plan_columns import rounded, usd_text
+from tpuctl.cli.plan.plan_columns import quantity_of, rounded, usd_text
 from tpuctl.cli.plan.plan_options import (
     Calibrate,
     File,
@@ -24,7 +24,7 @@ from tpuctl.cli.plan.plan_options import (
 )
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
-from tpuctl.cli.shell.tables.values import Columns, attributes, plain, usd_of, values_of
+from tpuctl.cli.shell.tables.values import Columns, Quantity, attributes, plain, usd_of, values_of
 from tpuctl.models.planning.amount import amount_text, seconds_text
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 
@@ -79,15 +79,14 @@ KEYS: Columns["ServedSlice"] = {
 
 
 def _text(key: str, text: Any) -> Any:
-    return lambda row: text(getattr(row.best, key)) if row.best else None
+    return lambda row: quantity_of(getattr(row.best, key, None), text)
 
 
 def _usd(key: str) -> Any:
-    def get(row: "ServedSlice") -> str | None:
-        usd = getattr(row.best, key, None)
-        return None if usd is None else f"{usd:.3g}" if usd < 1 else usd_text(usd)  # noqa: PLR2004
+    def text(usd: float) -> str | None:
+        return f"{usd:.3g}" if usd < 1 else usd_text(usd)  # noqa: PLR2004 (cents are not enough)
 
-    return get
+    return _text(key, text)
 
 
 TABLE: dict[str, Any] = {
@@ -109,17 +108,22 @@ NOTE_TABLE: dict[str, Any] = {
     "note": lambda row: ", ".join([*(mark.value for mark in row.marks), *filter(None, [row.why])])
 }
 LEAST = ("mesh", "request", "first token", "in flight")
+
+
+def _token_range(point: "ServingPoint") -> Quantity:
+    ends = (point.token_low_s, point.token_high_s)
+    return Quantity(tuple(rounded(end, 6) for end in ends), " - ".join(map(seconds_text, ends)))
+
+
 POINTS: Listing["ServingPoint"] = Listing(
     POINT,
     {
         "in flight": "requests",
-        "first token": lambda point: seconds_text(point.first_token_s),
-        "token": lambda point: seconds_text(point.token_s),
-        "low to high": lambda point: (
-            f"{seconds_text(point.token_low_s)} - {seconds_text(point.token_high_s)}"
-        ),
-        "request": lambda point: seconds_text(point.latency_s),
-        "tokens/s": lambda point: amount_text(point.tokens_per_s),
+        "first token": lambda point: quantity_of(point.first_token_s, seconds_text),
+        "token": lambda point: quantity_of(point.token_s, seconds_text),
+        "low to high": _token_range,
+        "request": lambda point: quantity_of(point.latency_s, seconds_text),
+        "tokens/s": lambda point: quantity_of(point.tokens_per_s, amount_text),
         "bound": "bound",
         "usd/M": "usd_per_million_tokens",
         "usd/M spot": "spot_usd_per_million_tokens",
