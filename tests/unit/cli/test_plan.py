@@ -427,6 +427,30 @@ def test_what_a_model_is_not_made_for_is_said(tpuctl):
     )
 
 
+@pytest.mark.parametrize(
+    ("slices", "text"),
+    [
+        ("32", ""),
+        ("33", "33 x v6e-256 are 8,448 chips in one run: published steps have at most 32 slices, "
+         "and times of more are extrapolated"),
+        ("200", "200 x v6e-256 are 51,200 chips in one run: the largest that is public had 50,944 "
+         "in 199 slices; ask for capacity before you count on more"),
+    ],
+)  # fmt: skip
+def test_more_slices_than_anybody_had_are_doubted(tpuctl, simple, slices, text):
+    run = ("-t", "v6e-256", "--zone", "us-east5-b", "--num-slices", slices, "-o", "json")
+    code, _, err = tpuctl(*RUN, *run, "--batch", "105600")  # of 256 x 32, x 33 and x 200
+    assert (code, err) == (0, f"warning: {text}\n" if text else "")
+
+
+def test_a_service_on_thousands_of_slices_is_doubted(tpuctl):
+    warned = [
+        "warning" in tpuctl(*SERVE, "-t", "v6e-4", "--rate", rate, "-o", "json")[2]
+        for rate in ("100", "100k")
+    ]
+    assert warned == [False, True]
+
+
 def test_a_model_that_no_slice_serves(tpuctl):
     code, out, err = tpuctl(*SERVE, "--model", "llama-3-70b", "-t", "v5litepod-4")
     assert (code, out) == (12, "")

@@ -180,6 +180,7 @@ def serve_load(
     a whole answer. With --rate the slices that are needed are counted.
     """
     load_numpy()
+    from tpuctl.operations.planning.compared_slices import service_warning
     from tpuctl.operations.planning.plan_specs import serve_spec
     from tpuctl.operations.planning.serving_plan import (
         ServingModels,
@@ -218,6 +219,9 @@ def serve_load(
     _show(runtime, plan, is_explained=explain)
     show_factors(runtime, factors)
     show_context(runtime, spec.model, spec.prompt_tokens + spec.output_tokens)
+    chosen = plan.chosen
+    if chosen.engines and (warning := service_warning(chosen.where, chosen.engines)):
+        runtime.output.warn(warning)
     if not plan.model.is_causal:
         name = spec.model.name or "the model"
         runtime.output.warn(

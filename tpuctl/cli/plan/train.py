@@ -40,6 +40,7 @@ from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.errors import UsageError
 from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
+from tpuctl.operations.planning.compared_slices import run_warning
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
@@ -186,6 +187,8 @@ def train(
     show_plan(runtime, plan, is_explained=explain)
     show_factors(runtime, factors)
     show_context(runtime, spec.model, spec.sequence_tokens)
+    if warning := run_warning(row.where for row in plan.rows if row.is_possible):
+        runtime.output.warn(warning)
     if plot is not None:
         _draw(runtime, plot, plan)
     if error := limits_error(plan):
