@@ -427,6 +427,12 @@ def test_what_a_model_is_not_made_for_is_said(tpuctl):
     )
 
 
+def test_generations_whose_steps_are_of_other_frameworks_are_named(tpuctl, simple):
+    said = "of v2 and v3 only steps of other frameworks than MaxText are published; "
+    for generations, is_said in (("v2,v3,v4", True), ("v4", False)):
+        assert (said in tpuctl(*RUN, "--generation", generations)[2]) == is_said
+
+
 @pytest.mark.parametrize(
     ("slices", "text"),
     [

@@ -331,12 +331,20 @@ def _cause(row: PlannedSlice) -> tuple[str, bool, bool]:
 
 def _foundations(plan: "TrainingPlan") -> list[str]:
     """What the figures rest on: a job's steps, and what is taken to hold of spot capacity."""
+    from tpuctl.perfmodel.workload.training.train_constants import has_foreign_steps_only
+
     lines = []
     if measured := plan.calibration:
         lines.append(
             f"calibrated: {measured.steps} steps of job {measured.job_id} on "
             f"{measured.accelerator_type} took {seconds_text(measured.measured_s)} each, modelled "
             f"{seconds_text(measured.modelled_s)}: all times are multiplied by {measured.ratio:.3g}"
+        )
+    foreign = {row.where.kind.generation for row in plan.rows if row.is_possible}
+    if names := sorted(filter(has_foreign_steps_only, foreign)):
+        lines.append(
+            f"of {' and '.join(names)} only steps of other frameworks than MaxText are published; "
+            "many took longer than modelled, and the interval is that wide"
         )
     dates = sorted({row.where.on_demand.as_of for row in plan.rows if row.where.on_demand})
     if dates:
