@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 
 import pytest
 
@@ -17,6 +18,11 @@ from unit.operations.planning.simple_models import SIMPLE
 RUN = ("plan", "--model", "llama-3-8b", "--tokens", "1T", "--seq", "8192")
 SERVE = ("plan", "serve", "--model", "llama-3-8b", "--in", "1024", "--out", "256")
 V6E = ("--generation", "v6e", "--zone", "us-east5-b", "--batch", "256")
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
 
 
 @pytest.fixture
@@ -59,6 +65,27 @@ def test_a_table_over_slices(tpuctl, simple):
         "cheapest, fastest, knee\n",
         "",
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "heading"),
+    [
+        ("50", "TYPE DAYS USD NOTE"),
+        ("60", "TYPE MESH DAYS USD NOTE"),
+        ("80", "TYPE MESH STEP MFU % DAYS USD USD SPOT NOTE"),
+    ],
+)
+def test_marks_stay_in_a_narrow_window(simple, tmp_path, monkeypatch, columns, heading):
+    for name, value in (("COLUMNS", columns), ("NO_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    out = Screen()
+    runtime = Runtime(out=out, err=io.StringIO(), environ={"TPUCTL_HOME": str(tmp_path)})
+    assert main((*RUN, *V6E, "-q"), runtime) == 0
+    lines = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue()).splitlines()
+    shown, *rows = [line for line in lines if line.startswith(("TYPE", "v6e-"))]
+    assert " ".join(shown.split()) == heading
+    assert rows[-1].rstrip().endswith("cheapest, fastest, knee")
+    assert max(map(len, rows)) <= int(columns)
 
 
 def test_people_see_digits_and_units_and_programs_numbers(tpuctl, simple):

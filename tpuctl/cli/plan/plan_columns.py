@@ -117,12 +117,12 @@ def name_text(row: PlannedSlice) -> str:
     return row.where.text
 
 
-def days_text(days: float | None) -> str | None:
-    """Days with three digits; hours and minutes below a day."""
+def days_text(days: float | None, least: float | None = None) -> str | None:
+    """Days with three digits; hours and minutes below a day, of `least` where that is given."""
     if days is None or days == float("inf"):
         return None
     for factor, unit in ((1.0, ""), (24.0, " h"), (1440.0, " min")):
-        if days * factor >= 1:
+        if (least or days) * factor >= 1:
             return f"{three_digits(days * factor)}{unit}"
     return f"{three_digits(days * 86400)} s"
 
@@ -155,9 +155,8 @@ def _days_range(row: PlannedSlice) -> Quantity | None:
     if row.cost is None:
         return None
     ends = (row.cost.days_low, row.cost.days_high)
-    return Quantity(
-        tuple(rounded(end, 6) for end in ends), " - ".join(map(str, map(days_text, ends)))
-    )
+    texts = [str(days_text(end, least=min(ends))) for end in ends]
+    return Quantity(tuple(rounded(end, 6) for end in ends), " - ".join(texts))
 
 
 def _note(row: PlannedSlice) -> str:
@@ -182,5 +181,5 @@ LISTING: Listing[PlannedSlice] = Listing(
         "usd spot": _in_table("cost.spot", "usd", usd_text),
         "note": _note,
     },
-    least=("tokens/s", "remat", "chips", "low to high", "step", "mfu %"),
+    least=("tokens/s", "remat", "chips", "low to high", "step", "mfu %", "usd spot", "mesh"),
 )

@@ -82,11 +82,9 @@ def _text(key: str, text: Any) -> Any:
     return lambda row: quantity_of(getattr(row.best, key, None), text)
 
 
-def _usd(key: str) -> Any:
-    def text(usd: float) -> str | None:
-        return f"{usd:.3g}" if usd < 1 else usd_text(usd)  # noqa: PLR2004 (cents are not enough)
-
-    return _text(key, text)
+def _cents_text(usd: float) -> str | None:
+    """USD for a million tokens: three digits below 1, for cents are not enough."""
+    return f"{usd:.3g}" if usd < 1 else usd_text(usd)
 
 
 TABLE: dict[str, Any] = {
@@ -97,8 +95,8 @@ TABLE: dict[str, Any] = {
     "token": _text("token_s", seconds_text),
     "request": _text("latency_s", seconds_text),
     "tokens/s": _text("tokens_per_s", amount_text),
-    "usd/M": _usd("usd_per_million"),
-    "usd/M spot": _usd("spot_usd_per_million"),
+    "usd/M": _text("usd_per_million", _cents_text),
+    "usd/M spot": _text("spot_usd_per_million", _cents_text),
 }
 RATE_TABLE: dict[str, Any] = {
     "slices": lambda row: row.engines,
@@ -107,7 +105,7 @@ RATE_TABLE: dict[str, Any] = {
 NOTE_TABLE: dict[str, Any] = {
     "note": lambda row: ", ".join([*(mark.value for mark in row.marks), *filter(None, [row.why])])
 }
-LEAST = ("mesh", "request", "first token", "in flight")
+LEAST = ("mesh", "request", "first token", "in flight", "usd/M spot", "tokens/s")
 
 
 def _token_range(point: "ServingPoint") -> Quantity:
@@ -125,11 +123,11 @@ POINTS: Listing["ServingPoint"] = Listing(
         "request": lambda point: quantity_of(point.latency_s, seconds_text),
         "tokens/s": lambda point: quantity_of(point.tokens_per_s, amount_text),
         "bound": "bound",
-        "usd/M": "usd_per_million_tokens",
-        "usd/M spot": "spot_usd_per_million_tokens",
+        "usd/M": lambda point: quantity_of(point.usd_per_million, _cents_text),
+        "usd/M spot": lambda point: quantity_of(point.spot_usd_per_million, _cents_text),
         "note": lambda point: "knee" if point.is_knee else "",
     },
-    least=("low to high", "bound"),
+    least=("low to high", "bound", "first token", "usd/M spot", "request"),
 )
 
 
