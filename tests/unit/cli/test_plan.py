@@ -2,11 +2,14 @@
 
 import io
 import json
+import os
+import re
 
 import pytest
 
 from tpuctl.cli.app import main
 from tpuctl.cli.plan.plan_columns import KEYS
+from tpuctl.cli.plan.plan_options import load_numpy
 from tpuctl.cli.plan.step_view import waterfall
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.operations.planning import training_plan
@@ -15,6 +18,11 @@ from unit.operations.planning.simple_models import SIMPLE
 RUN = ("plan", "--model", "llama-3-8b", "--tokens", "1T", "--seq", "8192")
 SERVE = ("plan", "serve", "--model", "llama-3-8b", "--in", "1024", "--out", "256")
 V6E = ("--generation", "v6e", "--zone", "us-east5-b", "--batch", "256")
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
 
 
 @pytest.fixture
@@ -40,15 +48,57 @@ def test_a_table_over_slices(tpuctl, simple):
     assert tpuctl(*RUN, *V6E, "-q") == (
         0,
         "TYPE\tCHIPS\tMESH\tREMAT\tSTEP\tMFU %\tTOKENS/S\tDAYS\tLOW TO HIGH\tUSD\tUSD SPOT\tNOTE\n"
-        "v6e-4\t4\tfsdp=4\tnone\t64 s\t45.9\t32.8k\t353\t318 - 389\t91,553\t49,159\t-\n"
-        "v6e-8\t8\tfsdp=8\tnone\t32 s\t45.9\t65.5k\t177\t159 - 194\t91,553\t49,144\t-\n"
-        "v6e-16\t16\tfsdp=16\tnone\t16 s\t45.9\t131k\t88.3\t79.5 - 97.1\t91,553\t48,505\t-\n"
-        "v6e-32\t32\tfsdp=32\tnone\t8 s\t45.9\t262k\t44.2\t39.7 - 48.6\t91,553\t48,326\t-\n"
-        "v6e-64\t64\tfsdp=64\tnone\t4 s\t45.9\t524k\t22.1\t19.9 - 24.3\t91,553\t48,202\t-\n"
-        "v6e-128\t128\tfsdp=128\tnone\t2 s\t45.9\t1.05M\t11\t9.93 - 12.1\t91,553\t48,117\t-\n"
-        "v6e-256\t256\tfsdp=256\tnone\t1 s\t45.9\t2.1M\t5.52\t4.97 - 6.07\t91,553\t48,057\t"
+        "v6e-4\t4\tfsdp=4\tnone\t64\t45.9\t"
+        "32768\t353.213\t317.891 - 388.534\t91552.7\t49159.3\t-\n"
+        "v6e-8\t8\tfsdp=8\tnone\t32\t45.9\t"
+        "65536\t176.606\t158.946 - 194.267\t91552.7\t49144\t-\n"
+        "v6e-16\t16\tfsdp=16\tnone\t16\t45.9\t"
+        "131072\t88.3032\t79.4729 - 97.1335\t91552.7\t48505.1\t-\n"
+        "v6e-32\t32\tfsdp=32\tnone\t8\t45.9\t"
+        "262144\t44.1516\t39.7364 - 48.5667\t91552.7\t48325.8\t-\n"
+        "v6e-64\t64\tfsdp=64\tnone\t4\t45.9\t"
+        "524288\t22.0758\t19.8682 - 24.2834\t91552.7\t48202.3\t-\n"
+        "v6e-128\t128\tfsdp=128\tnone\t2\t45.9\t"
+        "1048580\t11.0379\t9.93411 - 12.1417\t91552.7\t48116.6\t-\n"
+        "v6e-256\t256\tfsdp=256\tnone\t1\t45.9\t"
+        "2097150\t5.51895\t4.96705 - 6.07084\t91552.7\t48056.8\t"
         "cheapest, fastest, knee\n",
         "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "heading"),
+    [
+        ("50", "TYPE DAYS USD NOTE"),
+        ("60", "TYPE MESH DAYS USD NOTE"),
+        ("80", "TYPE MESH STEP MFU % DAYS USD USD SPOT NOTE"),
+    ],
+)
+def test_marks_stay_in_a_narrow_window(simple, tmp_path, monkeypatch, columns, heading):
+    for name, value in (("COLUMNS", columns), ("NO_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    out = Screen()
+    runtime = Runtime(out=out, err=io.StringIO(), environ={"TPUCTL_HOME": str(tmp_path)})
+    assert main((*RUN, *V6E, "-q"), runtime) == 0
+    lines = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue()).splitlines()
+    shown, *rows = [line for line in lines if line.startswith(("TYPE", "v6e-"))]
+    assert " ".join(shown.split()) == heading
+    assert rows[-1].rstrip().endswith("cheapest, fastest, knee")
+    assert max(map(len, rows)) <= int(columns)
+
+
+def test_people_see_digits_and_units_and_programs_numbers(tpuctl, simple):
+    """Even of columns that only the table has, such as `usd`; and they are ordered as numbers."""
+    columns = ("--columns", "type,step,tokens/s,low to high,usd", "-q")
+    run = (*RUN, *V6E, "-t", "v6e-4,v6e-256", *columns)
+    assert tpuctl(*run, "-o", "csv", "--sort", "step")[1] == (
+        "type,step,tokens/s,low to high,usd\n"
+        'v6e-256,1.0,2097150.0,"[4.96705, 6.07084]",91552.7\n'
+        'v6e-4,64.0,32768.0,"[317.891, 388.534]",91552.7\n'
+    )
+    assert tpuctl(*run, "-o", "tsv", "--limit", "1")[1].splitlines()[1] == (
+        "v6e-4\t64.0\t32768.0\t[317.891, 388.534]\t91552.7"
     )
 
 
@@ -404,6 +454,36 @@ def test_what_a_model_is_not_made_for_is_said(tpuctl):
     )
 
 
+def test_generations_whose_steps_are_of_other_frameworks_are_named(tpuctl, simple):
+    said = "of v2 and v3 only steps of other frameworks than MaxText are published; "
+    for generations, is_said in (("v2,v3,v4", True), ("v4", False)):
+        assert (said in tpuctl(*RUN, "--generation", generations)[2]) == is_said
+
+
+@pytest.mark.parametrize(
+    ("slices", "text"),
+    [
+        ("32", ""),
+        ("33", "33 x v6e-256 are 8,448 chips in one run: published steps have at most 32 slices, "
+         "and times of more are extrapolated"),
+        ("200", "200 x v6e-256 are 51,200 chips in one run: the largest that is public had 50,944 "
+         "in 199 slices; ask for capacity before you count on more"),
+    ],
+)  # fmt: skip
+def test_more_slices_than_anybody_had_are_doubted(tpuctl, simple, slices, text):
+    run = ("-t", "v6e-256", "--zone", "us-east5-b", "--num-slices", slices, "-o", "json")
+    code, _, err = tpuctl(*RUN, *run, "--batch", "105600")  # of 256 x 32, x 33 and x 200
+    assert (code, err) == (0, f"warning: {text}\n" if text else "")
+
+
+def test_a_service_on_thousands_of_slices_is_doubted(tpuctl):
+    warned = [
+        "warning" in tpuctl(*SERVE, "-t", "v6e-4", "--rate", rate, "-o", "json")[2]
+        for rate in ("100", "100k")
+    ]
+    assert warned == [False, True]
+
+
 def test_a_model_that_no_slice_serves(tpuctl):
     code, out, err = tpuctl(*SERVE, "--model", "llama-3-70b", "-t", "v5litepod-4")
     assert (code, out) == (12, "")
@@ -412,3 +492,19 @@ def test_a_model_that_no_slice_serves(tpuctl):
 
 def test_a_context_that_is_not_known(tpuctl):
     assert tpuctl(*RUN, "--context", "nope")[2].startswith("error: there is no context 'nope'\n")
+
+
+def test_numpy_is_loaded_without_threads_and_programs_of_the_user_have_theirs(monkeypatch):
+    seen = []
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(
+        "importlib.import_module",
+        lambda name: seen.append((name, os.environ.get("OPENBLAS_NUM_THREADS"))),
+    )
+    load_numpy()
+    assert seen == [("numpy", "1")]
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # the user knows better
+    load_numpy()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "2"

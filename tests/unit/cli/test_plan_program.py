@@ -123,7 +123,7 @@ def test_the_longest_operations_and_the_padding_of_each(tpuctl):
         ["dot_general", "24", "8192 x 8192 x 8000"],
         ["add", "1", "1.5 GiB"],
     ]
-    assert out.splitlines()[1].endswith("\t0.794 %")
+    assert out.splitlines()[1].endswith("\t0.00793651")
     assert out.splitlines()[2].endswith("\t-")
 
 
@@ -191,6 +191,16 @@ def test_measurements_scale_a_training_plan(tpuctl, slow):
     (mine,) = document["rows"]
     assert mine["terms_s"]["matmul"] == pytest.approx(2 * plain["terms_s"]["matmul"], rel=1e-3)
     assert mine["step_s"] > plain["step_s"]
+    assert "compute on v5e: x 2, 1 measured row of slow.json" in document["sources"]
+
+
+def test_measurements_scale_a_service(tpuctl, slow):
+    run = ("plan", "serve", "--model", "llama-3-8b", "--in", "8192", "--out", "256",
+           "-t", "v5litepod-8", "--tensor", "8", "-o", "json")  # fmt: skip
+    (plain,) = json.loads(tpuctl(*run)[1])["rows"]
+    document = json.loads(tpuctl(*run, "--calibrate", slow())[1])
+    (mine,) = document["rows"]
+    assert 1.5 < mine["first_token_s"] / plain["first_token_s"] < 2  # mostly computed
     assert "compute on v5e: x 2, 1 measured row of slow.json" in document["sources"]
 
 

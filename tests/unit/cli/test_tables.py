@@ -16,7 +16,16 @@ from tpuctl.cli.shell.output import WORKER_COLOURS, Output
 from tpuctl.cli.shell.tables.fit import GAP, TEXT_WIDTH, fit_columns
 from tpuctl.cli.shell.tables.grid import STATE_STYLES
 from tpuctl.cli.shell.tables.listing import ListFlags, Listing, choose_columns, choose_rows
-from tpuctl.cli.shell.tables.values import PointInTime, Size, Usd, attributes, cell_of, plain, seen
+from tpuctl.cli.shell.tables.values import (
+    PointInTime,
+    Quantity,
+    Size,
+    Usd,
+    attributes,
+    cell_of,
+    plain,
+    seen,
+)
 from tpuctl.errors import UsageError
 from tpuctl.models.duration import age
 from unit.cli.test_page_palette import DRAWN_RATIO, contrast
@@ -249,7 +258,9 @@ def test_values_for_people_and_for_programs():
     by_age = lambda epoch_s: age(NOW_S - epoch_s)  # noqa: E731
     rows = [(Size(1229), "1229", 1229, "1.2 KiB"), (12345.678, "12345.678", 12345.678, "12346"),
             (0.5, "0.5", 0.5, "0.5"), (True, "yes", True, "yes"), (None, "-", None, "-"),
-            ([1, "a"], "1,a", [1, "a"], "1,a"), (Usd(0.04), "0.0400", 0.04, "0.0400")]  # fmt: skip
+            ([1, "a"], "1,a", [1, "a"], "1,a"), (Usd(0.04), "0.0400", 0.04, "0.0400"),
+            (Quantity(91552.7, "91,553"), "91552.7", 91552.7, "91,553"),
+            (Quantity((0.5, 2.0), "0.5 - 2 s"), "0.5 - 2", [0.5, 2.0], "0.5 - 2 s")]  # fmt: skip
     for value, in_pipe, in_json, to_people in rows:
         assert (cell_of(value), plain(value), seen(value, by_age)) == (in_pipe, in_json, to_people)
 

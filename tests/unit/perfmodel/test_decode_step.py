@@ -153,7 +153,8 @@ def test_stages_of_a_pipeline_share_the_requests_and_not_the_layers() -> None:
 
 
 def test_an_engine_is_known_in_upper_and_lower_case() -> None:
-    assert known_engines() == ("jetstream", "sglang-jax", "vllm", "vllm-torchtpu")
+    names = ("jetstream", "sglang-jax", "vllm", "vllm-spring-2026", "vllm-torchtpu")
+    assert known_engines() == names
     small, capital, other = (
         decode_step(HARDWARE, MODEL, run_of(engine=engine)).value_s
         for engine in ("vllm", "vLLM", "another")

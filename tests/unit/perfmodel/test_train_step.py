@@ -177,10 +177,29 @@ def test_more_tokens_never_take_less_time_through_a_pipeline(where, name, run, c
         assert (np.diff(step_s, axis=axis) >= -1e-9 * step_s.max()).all()
 
 
+def test_a_generation_without_a_step_of_the_common_framework_has_a_wider_interval():
+    model, run = known_transformer("llama-3-8b"), TrainRun(512, 4096, Parallelism(fsdp=32))
+    old, new = (
+        train_step(slice_hardware(*where), model, run) for where in (("v3", "4x4"), ("v4", "2x4x4"))
+    )
+    assert old.high_s / old.low_s > new.high_s / new.low_s
+    assert "v3 among them, none of MaxText" in old.sources[0]
+    assert "MaxText" not in new.sources[0]
+
+
 def test_heads_that_do_not_fill_the_mxu_are_padded():
     run = TrainRun(512, 4096, Parallelism(fsdp=128))
     assert work_of("llama-3-8b", run, ("v6e", "8x16")).attention_padding == 2  # 128 of 256
     assert work_of("llama-3-8b", run, ("v5e", "8x16")).attention_padding == 1
+
+
+def test_a_token_is_compared_with_half_of_the_tokens_that_a_longer_sequence_has_more():
+    short, long = (
+        work_of("llama-3-8b", TrainRun(count, tokens, Parallelism(fsdp=256)))
+        for count, tokens in ((512, 4096), (256, 8192))
+    )
+    assert long.attention - short.attention == pytest.approx(2048 * short.attention_token)
+    assert long.attention_token == pytest.approx(short.attention_token)
 
 
 def test_narrow_matrices_are_padded_to_the_mxu():

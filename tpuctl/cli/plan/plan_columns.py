@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpuctl.cli.shell.tables.listing import Listing
-from tpuctl.cli.shell.tables.values import Columns, Size, attributes, size_of, usd_of
+from tpuctl.cli.shell.tables.values import Columns, Quantity, Size, attributes, size_of, usd_of
 from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 from tpuctl.operations.planning.planned_slice import Fit, PlannedSlice
@@ -117,12 +117,12 @@ def name_text(row: PlannedSlice) -> str:
     return row.where.text
 
 
-def days_text(days: float | None) -> str | None:
-    """Days with three digits; hours and minutes below a day."""
+def days_text(days: float | None, least: float | None = None) -> str | None:
+    """Days with three digits; hours and minutes below a day, of `least` where that is given."""
     if days is None or days == float("inf"):
         return None
     for factor, unit in ((1.0, ""), (24.0, " h"), (1440.0, " min")):
-        if days * factor >= 1:
+        if (least or days) * factor >= 1:
             return f"{three_digits(days * factor)}{unit}"
     return f"{three_digits(days * 86400)} s"
 
@@ -140,9 +140,23 @@ def usd_text(usd: float | None) -> str | None:
     return f"{usd:,.0f}" if usd >= 1000 else f"{usd:.2f}"  # noqa: PLR2004 (cents are noise)
 
 
+def quantity_of(number: float | None, text: Callable[[float], str | None]) -> Quantity | None:
+    """A number that people see as a text; None for one that is not known or has no end."""
+    shown = rounded(number, 6)
+    return None if number is None or shown is None else Quantity(shown, text(number) or "")
+
+
 def _in_table(part: str, name: str, text: Callable[[Any], str | None]) -> Getter:
     get = _of(part, name)
-    return lambda row: None if get(row) is None else text(get(row))
+    return lambda row: quantity_of(get(row), text)
+
+
+def _days_range(row: PlannedSlice) -> Quantity | None:
+    if row.cost is None:
+        return None
+    ends = (row.cost.days_low, row.cost.days_high)
+    texts = [str(days_text(end, least=min(ends))) for end in ends]
+    return Quantity(tuple(rounded(end, 6) for end in ends), " - ".join(texts))
 
 
 def _note(row: PlannedSlice) -> str:
@@ -160,16 +174,12 @@ LISTING: Listing[PlannedSlice] = Listing(
         "remat": "remat",
         "step": _in_table("step", "step_s", seconds_text),
         "mfu %": lambda row: None if row.mfu is None else float(f"{100 * row.mfu:.3g}"),
-        "tokens/s": lambda row: row.tokens_per_s and amount_text(row.tokens_per_s),
+        "tokens/s": lambda row: quantity_of(row.tokens_per_s, amount_text),
         "days": _in_table("cost", "days", days_text),
-        "low to high": lambda row: (
-            f"{days_text(row.cost.days_low)} - {days_text(row.cost.days_high)}"
-            if row.cost
-            else None
-        ),
+        "low to high": _days_range,
         "usd": _in_table("cost", "usd", usd_text),
         "usd spot": _in_table("cost.spot", "usd", usd_text),
         "note": _note,
     },
-    least=("tokens/s", "remat", "chips", "low to high", "step", "mfu %"),
+    least=("tokens/s", "remat", "chips", "low to high", "step", "mfu %", "usd spot", "mesh"),
 )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.byte_size import count_text
-from tpuctl.cli.plan.plan_columns import rounded, usd_text
+from tpuctl.cli.plan.plan_columns import quantity_of, rounded, usd_text
 from tpuctl.cli.plan.plan_options import (
+    Calibrate,
     File,
     Generations,
     Model,
@@ -15,12 +16,15 @@ from tpuctl.cli.plan.plan_options import (
     Spot,
     Types,
     check_plot,
+    file_calibration,
     given_values,
+    load_numpy,
     show_context,
+    show_factors,
 )
 from tpuctl.cli.shell.runtime import Runtime
 from tpuctl.cli.shell.tables.listing import Listing, choose_rows, declare_keys
-from tpuctl.cli.shell.tables.values import Columns, attributes, plain, usd_of, values_of
+from tpuctl.cli.shell.tables.values import Columns, Quantity, attributes, plain, usd_of, values_of
 from tpuctl.models.planning.amount import amount_text, seconds_text
 from tpuctl.models.planning.mesh_text import mesh_text, wide_axes
 
@@ -75,15 +79,12 @@ KEYS: Columns["ServedSlice"] = {
 
 
 def _text(key: str, text: Any) -> Any:
-    return lambda row: text(getattr(row.best, key)) if row.best else None
+    return lambda row: quantity_of(getattr(row.best, key, None), text)
 
 
-def _usd(key: str) -> Any:
-    def get(row: "ServedSlice") -> str | None:
-        usd = getattr(row.best, key, None)
-        return None if usd is None else f"{usd:.3g}" if usd < 1 else usd_text(usd)  # noqa: PLR2004
-
-    return get
+def _cents_text(usd: float) -> str | None:
+    """USD for a million tokens: three digits below 1, for cents are not enough."""
+    return f"{usd:.3g}" if usd < 1 else usd_text(usd)
 
 
 TABLE: dict[str, Any] = {
@@ -94,8 +95,8 @@ TABLE: dict[str, Any] = {
     "token": _text("token_s", seconds_text),
     "request": _text("latency_s", seconds_text),
     "tokens/s": _text("tokens_per_s", amount_text),
-    "usd/M": _usd("usd_per_million"),
-    "usd/M spot": _usd("spot_usd_per_million"),
+    "usd/M": _text("usd_per_million", _cents_text),
+    "usd/M spot": _text("spot_usd_per_million", _cents_text),
 }
 RATE_TABLE: dict[str, Any] = {
     "slices": lambda row: row.engines,
@@ -104,24 +105,29 @@ RATE_TABLE: dict[str, Any] = {
 NOTE_TABLE: dict[str, Any] = {
     "note": lambda row: ", ".join([*(mark.value for mark in row.marks), *filter(None, [row.why])])
 }
-LEAST = ("mesh", "request", "first token", "in flight")
+LEAST = ("mesh", "request", "first token", "in flight", "usd/M spot", "tokens/s")
+
+
+def _token_range(point: "ServingPoint") -> Quantity:
+    ends = (point.token_low_s, point.token_high_s)
+    return Quantity(tuple(rounded(end, 6) for end in ends), " - ".join(map(seconds_text, ends)))
+
+
 POINTS: Listing["ServingPoint"] = Listing(
     POINT,
     {
         "in flight": "requests",
-        "first token": lambda point: seconds_text(point.first_token_s),
-        "token": lambda point: seconds_text(point.token_s),
-        "low to high": lambda point: (
-            f"{seconds_text(point.token_low_s)} - {seconds_text(point.token_high_s)}"
-        ),
-        "request": lambda point: seconds_text(point.latency_s),
-        "tokens/s": lambda point: amount_text(point.tokens_per_s),
+        "first token": lambda point: quantity_of(point.first_token_s, seconds_text),
+        "token": lambda point: quantity_of(point.token_s, seconds_text),
+        "low to high": _token_range,
+        "request": lambda point: quantity_of(point.latency_s, seconds_text),
+        "tokens/s": lambda point: quantity_of(point.tokens_per_s, amount_text),
         "bound": "bound",
-        "usd/M": "usd_per_million_tokens",
-        "usd/M spot": "spot_usd_per_million_tokens",
+        "usd/M": lambda point: quantity_of(point.usd_per_million, _cents_text),
+        "usd/M spot": lambda point: quantity_of(point.spot_usd_per_million, _cents_text),
         "note": lambda point: "knee" if point.is_knee else "",
     },
-    least=("low to high", "bound"),
+    least=("low to high", "bound", "first token", "usd/M spot", "request"),
 )
 
 
@@ -155,6 +161,7 @@ def serve_load(
     accelerator_type: Types = None,
     generation: Generations = None,
     spot: Spot = False,
+    calibrate: Calibrate = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the curve of one row: the cheapest, or -t TYPE.")
     ] = False,
@@ -170,8 +177,15 @@ def serve_load(
     FIRST TOKEN is that of a prompt that does not wait, TOKEN the time between two, REQUEST that of
     a whole answer. With --rate the slices that are needed are counted.
     """
+    load_numpy()
+    from tpuctl.operations.planning.compared_slices import service_warning
     from tpuctl.operations.planning.plan_specs import serve_spec
-    from tpuctl.operations.planning.serving_plan import latency_error, plan_serving
+    from tpuctl.operations.planning.serving_plan import (
+        ServingModels,
+        calibrated_loop,
+        latency_error,
+        plan_serving,
+    )
 
     if plot is not None:
         check_plot(plot)
@@ -194,12 +208,18 @@ def serve_load(
             },
         )
     )
-    plan = plan_serving(spec, runtime.known_prices, runtime.now())
+    factors = file_calibration(calibrate)
+    models = ServingModels(loop=calibrated_loop(factors)) if factors else None
+    plan = plan_serving(spec, runtime.known_prices, runtime.now(), models)
     error = latency_error(plan)
     if explain and error:
         raise error  # there is no curve that keeps the latency
     _show(runtime, plan, is_explained=explain)
+    show_factors(runtime, factors)
     show_context(runtime, spec.model, spec.prompt_tokens + spec.output_tokens)
+    chosen = plan.chosen
+    if chosen.engines and (warning := service_warning(chosen.where, chosen.engines)):
+        runtime.output.warn(warning)
     if not plan.model.is_causal:
         name = spec.model.name or "the model"
         runtime.output.warn(

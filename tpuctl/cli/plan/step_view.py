@@ -8,7 +8,7 @@ from tpuctl.byte_size import size_text
 from tpuctl.cli.plan.plan_columns import days_text, in_days, name_text, usd_text
 from tpuctl.cli.shell.detail_view import DetailBlock, DetailView, print_details
 from tpuctl.cli.shell.output import Output
-from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
+from tpuctl.models.planning.amount import amount_text, percent_text, seconds_text, three_digits
 from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep, RunCost
 
@@ -125,7 +125,7 @@ def _spot_text(cost: RunCost) -> str:
         return "never ends: slices are lost before anything is done"
     return (
         f"{usd_text(spot.usd)} USD in {in_days(spot.days)}: "
-        f"{three_digits(spot.preemptions)} preemptions, {100 * spot.lost_share:.2g} % lost, "
+        f"{three_digits(spot.preemptions)} preemptions, {percent_text(spot.lost_share)} lost, "
         f"a save every {three_digits(spot.save_every_s / 60)} min"
     )
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.byte_size import size_text
-from tpuctl.cli.plan.plan_columns import rounded
+from tpuctl.cli.plan.plan_columns import quantity_of, rounded
 from tpuctl.cli.plan.plan_options import (
     Calibrate,
     Explain,
@@ -66,14 +66,14 @@ KEYS: "Columns[TracedRow]" = {
 
 
 def _time(name: str) -> Any:
-    return lambda row: seconds_text(getattr(row.estimate, name)) if row.estimate else None
+    return lambda row: quantity_of(getattr(row.estimate, name, None), seconds_text)
 
 
 TABLE: dict[str, Any] = {
     "type": "accelerator_type", "zone": "zone", "devices": "devices", "fits": "fits",
     "time": _time("value_s"), "low": _time("low_s"), "high": _time("high_s"),
     "bound": "bound",
-    "mxu %": lambda row: row.mxu_utilization and f"{100 * row.mxu_utilization:.3g}",
+    "mxu %": lambda row: rounded(row.mxu_utilization and 100 * row.mxu_utilization, 3),
     "usd/M runs": "usd_per_million_runs",
 }  # fmt: skip
 LISTING = Listing(KEYS, TABLE, least=("high", "low", "zone"))
@@ -102,11 +102,17 @@ OPERATION_KEYS: "Columns[OperationShare]" = {
     "share": lambda share: rounded(share.share, 4),
     "padding": lambda share: rounded(share.padding, 4),
 }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
 OPERATION_TABLE: dict[str, Any] = {
     "operation": "name", "times": lambda share: f"{share.operation.count:g}", "shape": "shape",
-    "time": lambda share: seconds_text(share.seconds),
-    "share": lambda share: f"{100 * share.share:.3g} %",
-    "padding": lambda share: f"{100 * share.padding:.3g} %" if share.padding is not None else None,
+    "time": lambda share: quantity_of(share.seconds, seconds_text),
+    "share": lambda share: quantity_of(share.share, _percent),
+    "padding": lambda share: quantity_of(share.padding, _percent),
 }  # fmt: skip
 OPERATIONS = Listing(OPERATION_KEYS, OPERATION_TABLE)
 

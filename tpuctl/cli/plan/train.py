@@ -30,6 +30,7 @@ from tpuctl.cli.plan.plan_options import (
     check_plot,
     file_calibration,
     given_values,
+    load_numpy,
     show_context,
     show_factors,
 )
@@ -39,6 +40,7 @@ from tpuctl.cli.shell.tables.listing import choose_rows, declare_keys
 from tpuctl.cli.shell.tables.values import plain, values_of
 from tpuctl.errors import UsageError
 from tpuctl.models.planning.amount import amount_text, seconds_text, three_digits
+from tpuctl.operations.planning.compared_slices import run_warning
 from tpuctl.operations.planning.planned_slice import PlannedSlice
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
@@ -130,6 +132,7 @@ def train(
     beyond it, twice the chips raise the cost more than they cut the time. Without --zone the
     cheapest zone of each type counts.
     """
+    load_numpy()
     from tpuctl.operations.planning.best_step import StepModels, calibrated_step
     from tpuctl.operations.planning.plan_specs import train_spec
     from tpuctl.operations.planning.training_plan import limits_error, plan_training
@@ -184,6 +187,8 @@ def train(
     show_plan(runtime, plan, is_explained=explain)
     show_factors(runtime, factors)
     show_context(runtime, spec.model, spec.sequence_tokens)
+    if warning := run_warning(row.where for row in plan.rows if row.is_possible):
+        runtime.output.warn(warning)
     if plot is not None:
         _draw(runtime, plot, plan)
     if error := limits_error(plan):
@@ -326,12 +331,20 @@ def _cause(row: PlannedSlice) -> tuple[str, bool, bool]:
 
 def _foundations(plan: "TrainingPlan") -> list[str]:
     """What the figures rest on: a job's steps, and what is taken to hold of spot capacity."""
+    from tpuctl.perfmodel.workload.training.train_constants import has_foreign_steps_only
+
     lines = []
     if measured := plan.calibration:
         lines.append(
             f"calibrated: {measured.steps} steps of job {measured.job_id} on "
             f"{measured.accelerator_type} took {seconds_text(measured.measured_s)} each, modelled "
             f"{seconds_text(measured.modelled_s)}: all times are multiplied by {measured.ratio:.3g}"
+        )
+    foreign = {row.where.kind.generation for row in plan.rows if row.is_possible}
+    if names := sorted(filter(has_foreign_steps_only, foreign)):
+        lines.append(
+            f"of {' and '.join(names)} only steps of other frameworks than MaxText are published; "
+            "many took longer than modelled, and the interval is that wide"
         )
     dates = sorted({row.where.on_demand.as_of for row in plan.rows if row.where.on_demand})
     if dates:

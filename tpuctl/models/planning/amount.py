@@ -51,6 +51,11 @@ def seconds_text(seconds: float) -> str:
     return f"{three_digits(seconds * 1e9)} ns"
 
 
+def percent_text(share: float) -> str:
+    """A share in per cent with two digits: `0.98 %`, `12 %`, `100 %`."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
 def three_digits(number: float) -> str:
     """A number with three digits; from 100 on all of its whole ones: `6.72`, `1,543`."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 (of three digits)

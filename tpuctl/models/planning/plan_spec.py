@@ -18,6 +18,8 @@ MOST_LATENCY_S = 3600.0
 
 REMATS = ("none", "minimal", "full")
 PRECISIONS = ("bf16", "int8", "fp8")
+BITS = ("4", "8", "16", "32")
+"""Of a weight, and of a number in the cache."""
 FILLED = -1
 """An axis of a mesh that takes what the others leave, as trainers write it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from tpuctl.operations.planning.mesh_choices import MeshTable, batch_ways
 from tpuctl.operations.planning.planned_slice import Fit, PlannedStep
 from tpuctl.perfmodel.workload.memory.device_memory import train_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
-from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration, calibrate
 from tpuctl.perfmodel.workload.slice_hardware import SliceHardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.training.train_step import train_step
 from tpuctl.perfmodel.workload.transformer import Transformer
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate, WorkloadEstimate
+
+if TYPE_CHECKING:
+    from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
 
 ACCUMULATIONS = np.array([1, 2, 4, 8, 16, 32, 64], np.int64)
 """Forward and backward passes of a step that are tried: the smallest that fits is taken."""
@@ -40,6 +42,7 @@ class StepModels(NamedTuple):
 
 def calibrated_step(calibration: TermCalibration) -> StepModel:
     """The model of a step whose terms are multiplied by what was measured."""
+    from tpuctl.perfmodel.workload.program.term_calibration import calibrate
 
     def step(hardware: SliceHardware, model: Transformer, run: TrainRun) -> WorkloadEstimate:
         return calibrate(hardware, train_step(hardware, model, run), calibration)

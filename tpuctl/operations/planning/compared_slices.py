@@ -10,6 +10,13 @@ from tpuctl.models.money.price_book import PriceBook
 from tpuctl.models.node import Provisioning
 from tpuctl.models.planning.plan_spec import SliceChoice
 
+LARGEST_RUN_CHIPS, LARGEST_RUN_SLICES = 50_944, 199
+"""Of the largest training run on Cloud TPU that is public: v5e (Google Cloud, November 2023)."""
+PUBLISHED_SLICES = 32
+"""The most slices of a published step that the model is fitted to (docs/accuracy.md)."""
+MANY_SLICES = 1000
+"""Slices that no project has at once for one service."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedSlice:
@@ -32,6 +39,34 @@ class ComparedSlice:
     def text(self) -> str:
         """`v5litepod-256`, or `4 x v5litepod-256`."""
         return self.kind.name if self.slices == 1 else f"{self.slices} x {self.kind.name}"
+
+
+def run_warning(compared: Iterable[ComparedSlice]) -> str:
+    """What is doubtful about one run on so many slices at once; empty for nothing."""
+    largest = max(compared, key=lambda each: each.chips)
+    counted = f"{largest.slices:,} x {largest.kind.name} are {largest.chips:,} chips in one run"
+    if largest.chips > LARGEST_RUN_CHIPS or largest.slices > LARGEST_RUN_SLICES:
+        return (
+            f"{counted}: the largest that is public had {LARGEST_RUN_CHIPS:,} in "
+            f"{LARGEST_RUN_SLICES} slices; ask for capacity before you count on more"
+        )
+    if largest.slices > PUBLISHED_SLICES:
+        return (
+            f"{counted}: published steps have at most {PUBLISHED_SLICES} slices, and times of more "
+            "are extrapolated"
+        )
+    return ""
+
+
+def service_warning(where: ComparedSlice, slices: int) -> str:
+    """What is doubtful about a service on so many slices of a type; empty for nothing."""
+    chips = where.chips * slices
+    if slices <= MANY_SLICES and chips <= LARGEST_RUN_CHIPS:
+        return ""
+    return (
+        f"{slices:,} x {where.kind.name} are {chips:,} chips at once: ask for capacity before you "
+        "count on them"
+    )
 
 
 def compared_slices(choice: SliceChoice, book: PriceBook, now_s: float) -> list[ComparedSlice]:

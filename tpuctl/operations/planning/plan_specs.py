@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from tpuctl import catalog
 from tpuctl.catalog import PublicModel
@@ -26,6 +26,15 @@ from tpuctl.operations.planning.given_values import (
     nested,
     values_under,
 )
+from tpuctl.operations.planning.value_kinds import (
+    FLAG_WORDS,
+    VALUE_KINDS,
+    AmountKind,
+    ChoiceKind,
+    DurationKind,
+    FlagKind,
+    shape_kind,
+)
 from tpuctl.perfmodel.workload.known_models import transformer_of
 from tpuctl.perfmodel.workload.transformer import (
     Experts,
@@ -34,10 +43,7 @@ from tpuctl.perfmodel.workload.transformer import (
     Transformer,
 )
 
-_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
-_FLAG_STARTS = ("is_", "has_", "full_keys_are_")
-"""How the names of fields begin that are true or false."""
-_BITS = (4, 8, 16, 32)
+_Kind = TypeVar("_Kind", AmountKind, ChoiceKind, DurationKind)
 _SIDES = (
     *("layers", "hidden", "heads", "kv_heads", "head_dim", "mlp_hidden", "vocab", "mlp_matrices"),
 )
@@ -49,8 +55,8 @@ _RANKS = (*("kv_rank", "nope_dim", "rope_dim", "value_dim", "key_heads", "value_
 def train_spec(values: GivenValues) -> TrainPlanSpec:
     """The question about a training run; raises UsageError."""
     model = _model(values)
-    sequence = _count(values, "run.seq", plan_spec.MOST_SEQUENCE_TOKENS)
-    tokens = _amount(values, "run.tokens", 1, plan_spec.MOST_TOKENS)
+    sequence = _count(values, "run.seq")
+    tokens = _amount(values, "run.tokens")
     missing = [
         option
         for option, given in (("--model", model), ("--tokens", tokens), ("--seq", sequence))
@@ -66,14 +72,14 @@ def train_spec(values: GivenValues) -> TrainPlanSpec:
         tokens=tokens,
         sequence_tokens=sequence,
         batch_sequences=_batch(values, sequence),
-        remat=_choice(values, "run.remat", plan_spec.REMATS),
-        precision=_choice(values, "run.precision", plan_spec.PRECISIONS) or "bf16",
-        optimizer=_choice(values, "run.optimizer", plan_spec.OPTIMIZERS) or "adam",
+        remat=_choice(values, "run.remat"),
+        precision=_choice(values, "run.precision") or "bf16",
+        optimizer=_choice(values, "run.optimizer") or "adam",
         mesh=_mesh(values),
         slices=slice_choice(values),
         limits=PlanLimits(
-            days=_amount(values, "limits.days", 1e-6, plan_spec.MOST_DAYS),
-            usd=_amount(values, "limits.usd", 1e-6, plan_spec.MOST_USD),
+            days=_amount(values, "limits.days"),
+            usd=_amount(values, "limits.usd"),
         ),
     )
 
@@ -81,23 +87,21 @@ def train_spec(values: GivenValues) -> TrainPlanSpec:
 def serve_spec(values: GivenValues) -> ServePlanSpec:
     """The question about a model that answers requests; raises UsageError."""
     model = _model(values)
-    most = plan_spec.MOST_SEQUENCE_TOKENS
-    prompt, output = _count(values, "serve.in", most), _count(values, "serve.out", most, least=2)
+    prompt, output = _count(values, "serve.in"), _count(values, "serve.out")
     if model is None or prompt is None or output is None:
         raise UsageError(
             "a plan of a service needs --model, --in and --out",
             hint="run: tpuctl plan serve --model llama-3-8b --in 1024 --out 1024",
         )
-    latency = values.get("serve.latency")
     return ServePlanSpec(
         model=model,
         prompt_tokens=prompt,
         output_tokens=output,
-        rate=_amount(values, "serve.rate", 1e-6, plan_spec.MOST_REQUESTS_PER_S),
-        latency_s=None if latency is None else _seconds(latency, plan_spec.MOST_LATENCY_S),
+        rate=_amount(values, "serve.rate"),
+        latency_s=_seconds(values, "serve.latency"),
         weight_bits=_bits(values, "serve.weight_bits"),
         cache_bits=_bits(values, "serve.cache_bits"),
-        tensor=_count(values, "serve.tensor", plan_spec.MOST_SIDE),
+        tensor=_count(values, "serve.tensor"),
         slices=slice_choice(values),
     )
 
@@ -182,22 +186,20 @@ def _model(values: GivenValues) -> ModelChoice | None:
         _public_model(named.text)
         return ModelChoice(name=named.text)
     shape = {
-        path: _side(given, is_flag=path.rpartition(".")[2].startswith(_FLAG_STARTS))
+        path: _side(given, shape_kind(path))
         for path, given in values_under(values, "model").items()
     }
     return ModelChoice(shape=nested(shape)) if shape else None
 
 
-def _side(given: GivenValue, *, is_flag: bool) -> int | bool:
-    if is_flag:
-        return _flag(given)
-    return parse_count(given.text, given.name, least=0, most=plan_spec.MOST_SIDE)
+def _side(given: GivenValue, kind: AmountKind | FlagKind) -> int | bool:
+    return _whole(given, kind) if isinstance(kind, AmountKind) else _flag(given)
 
 
 def _batch(values: GivenValues, sequence_tokens: int) -> int | None:
     """Sequences of a batch; of its tokens the nearest power of two, which meshes can cut."""
-    sequences = _count(values, "run.batch", plan_spec.MOST_SEQUENCES)
-    tokens = _amount(values, "run.batch_tokens", 1, plan_spec.MOST_BATCH_TOKENS)
+    sequences = _count(values, "run.batch")
+    tokens = _amount(values, "run.batch_tokens")
     if tokens is None:
         return sequences
     given = values["run.batch_tokens"]
@@ -230,21 +232,20 @@ def _mesh(values: GivenValues) -> Mapping[str, int]:
             advice = f"did you mean {near[0]}? " if near else ""
             known = ", ".join(KEYS["run.mesh"])
             raise UsageError(f"unknown axis {axis[:40]!r} of a mesh", hint=f"{advice}axes: {known}")
-    mesh = {axis: _ways(given) for axis, given in axes.items()}
+    mesh = {axis: _ways(given, axis) for axis, given in axes.items()}
     if sum(ways == plan_spec.FILLED for ways in mesh.values()) > 1:
         raise UsageError("only one axis of a mesh may be -1, which takes what the others leave")
     return mesh
 
 
-def _ways(given: GivenValue) -> int:
+def _ways(given: GivenValue, axis: str) -> int:
     if given.text == str(plan_spec.FILLED):
         return plan_spec.FILLED
-    return parse_count(given.text, given.name, most=plan_spec.MOST_SIDE)
+    return _whole(given, _kind(AmountKind, f"run.mesh.{axis}"))
 
 
 def slice_choice(values: GivenValues) -> SliceChoice:
     """The slices that are compared; raises UsageError and NotFoundError for unknown names."""
-    every = values.get("slices.preempted_every")
     zone = values.get("slices.zone")
     generations = _names_in(values, "slices.generations")
     try:
@@ -262,9 +263,9 @@ def slice_choice(values: GivenValues) -> SliceChoice:
         types=_types(_names_in(values, "slices.types"), zone.text if zone else None),
         generations=generations,
         zone=zone.text if zone else None,
-        num_slices=_count(values, "slices.num_slices", plan_spec.MOST_SLICES) or 1,
+        num_slices=_count(values, "slices.num_slices") or 1,
         is_spot=_flag(spot) if spot else False,
-        preempted_every_s=None if every is None else _seconds(every, plan_spec.MOST_DAYS * 86400),
+        preempted_every_s=_seconds(values, "slices.preempted_every"),
     )
 
 
@@ -291,20 +292,34 @@ def _names_in(values: GivenValues, path: str) -> tuple[str, ...]:
     return names
 
 
-def _count(values: GivenValues, path: str, most: float, least: int = 1) -> int | None:
-    given = values.get(path)
-    return None if given is None else parse_count(given.text, given.name, least=least, most=most)
+def _kind(kind: type[_Kind], path: str) -> _Kind:
+    """The kind of a key, which is one of these."""
+    found = VALUE_KINDS[path]
+    assert isinstance(found, kind)
+    return found
 
 
-def _amount(values: GivenValues, path: str, least: float, most: float) -> float | None:
+def _count(values: GivenValues, path: str) -> int | None:
     given = values.get(path)
+    return None if given is None else _whole(given, _kind(AmountKind, path))
+
+
+def _whole(given: GivenValue, kind: AmountKind) -> int:
+    return parse_count(given.text, given.name, least=int(kind.least), most=kind.most)
+
+
+def _amount(values: GivenValues, path: str) -> float | None:
+    given, kind = values.get(path), _kind(AmountKind, path)
     if given is None:
         return None
-    return parse_amount(given.text, given.name, least=least, most=most)
+    return parse_amount(given.text, given.name, least=kind.least, most=kind.most)
 
 
-def _seconds(given: GivenValue, most_s: float) -> float:
+def _seconds(values: GivenValues, path: str) -> float | None:
     """Seconds of a duration above 0; raises UsageError."""
+    given, most_s = values.get(path), _kind(DurationKind, path).most_s
+    if given is None:
+        return None
     text = given.text
     found = float(text[:-2]) / 1000 if _is_milliseconds(text) else parse_duration(text)
     if not 0 < found <= most_s:
@@ -318,22 +333,20 @@ def _is_milliseconds(text: str) -> bool:
     return text.endswith("ms") and text[:-2].replace(".", "", 1).isdecimal() and len(text) < 12  # noqa: PLR2004 (digits)
 
 
-def _choice(values: GivenValues, path: str, known: Any) -> str | None:
-    given = values.get(path)
-    if given is None or given.text in known:
+def _choice(values: GivenValues, path: str) -> str | None:
+    given, names = values.get(path), _kind(ChoiceKind, path).names
+    if given is None or given.text in names:
         return given.text if given else None
-    raise UsageError(f"{given.name} must be {_joined(tuple(known), 'or')}, not {given.text[:40]!r}")
+    raise UsageError(f"{given.name} must be {_joined(names, 'or')}, not {given.text[:40]!r}")
 
 
 def _bits(values: GivenValues, path: str) -> int:
-    given = values.get(path)
+    given, names = values.get(path), _kind(ChoiceKind, path).names
     if given is None:
         return 16
-    bits = parse_count(given.text, given.name, most=max(_BITS))
-    if bits not in _BITS:
-        raise UsageError(
-            f"{given.name} must be {_joined(tuple(map(str, _BITS)), 'or')}, not {bits}"
-        )
+    bits = parse_count(given.text, given.name, most=max(map(int, names)))
+    if str(bits) not in names:
+        raise UsageError(f"{given.name} must be {_joined(names, 'or')}, not {bits}")
     return bits
 
 
@@ -344,6 +357,6 @@ def _joined(names: Sequence[str], word: str = "and") -> str:
 
 def _flag(given: GivenValue) -> bool:
     word = given.text.lower()
-    if word not in (*_TRUE, *_FALSE):
+    if word not in FLAG_WORDS:
         raise UsageError(f"{given.name} must be true or false, not {given.text[:40]!r}")
-    return word in _TRUE
+    return FLAG_WORDS[word]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,13 @@ from tpuctl.operations.planning.planned_slice import Fit, Mark
 from tpuctl.operations.planning.row_marks import SAME_COST
 from tpuctl.perfmodel.workload.memory.device_memory import serving_memory
 from tpuctl.perfmodel.workload.parallelism import Parallelism
+from tpuctl.perfmodel.workload.serving.decode_step import decode_step
+from tpuctl.perfmodel.workload.serving.prefill import prefill
 from tpuctl.perfmodel.workload.serving.serving_curve import (
     ClosedLoop,
     closed_loop,
     knee_of,
+    loop_of,
     usd_per_million_tokens,
 )
 from tpuctl.perfmodel.workload.serving_run import ServingRun
@@ -43,17 +46,37 @@ from tpuctl.perfmodel.workload.slice_hardware import SliceHardware, slice_hardwa
 from tpuctl.perfmodel.workload.transformer import Transformer
 from tpuctl.perfmodel.workload.workload_estimate import MemoryEstimate
 
+if TYPE_CHECKING:
+    from tpuctl.perfmodel.workload.program.term_calibration import TermCalibration
+
 REQUESTS = 2 ** np.arange(13, dtype=np.int64)
 """Requests in flight that are tried: 1, 2, 4, ... 4096."""
 MOST_CHIPS = 64
 """Larger slices are compared only when they are named: several small ones serve as well."""
 
 
+LoopModel = Callable[[SliceHardware, Transformer, ServingRun], ClosedLoop]
+
+
 class ServingModels(NamedTuple):
     """What says how fast an engine answers, and what a device holds."""
 
     memory: Callable[[SliceHardware, Transformer, ServingRun], MemoryEstimate] = serving_memory
-    loop: Callable[[SliceHardware, Transformer, ServingRun], ClosedLoop] = closed_loop
+    loop: LoopModel = closed_loop
+
+
+def calibrated_loop(calibration: TermCalibration) -> LoopModel:
+    """The model of an engine whose terms are multiplied by what was measured."""
+    from tpuctl.perfmodel.workload.program.term_calibration import calibrate
+
+    def loop(hardware: SliceHardware, model: Transformer, run: ServingRun) -> ClosedLoop:
+        token, first = (
+            calibrate(hardware, estimate(hardware, model, run), calibration)
+            for estimate in (decode_step, prefill)
+        )
+        return loop_of(run, token, first)
+
+    return loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from tpuctl import catalog
 from tpuctl.byte_size import count_text, size_text
-from tpuctl.models.planning.amount import amount_text, three_digits
+from tpuctl.models.planning.amount import amount_text, percent_text, three_digits
 from tpuctl.operations.planning import scaling_rules
 from tpuctl.operations.planning.mesh_choices import INSIDE
 from tpuctl.operations.planning.planned_slice import PlannedSlice, PlannedStep
@@ -136,7 +136,7 @@ def _save_advice(row: PlannedSlice, step: PlannedStep) -> Iterator[PlanAdvice]:
         f"on spot, save every {count_text(steps, 'step')} "
         f"({three_digits(spot.save_every_s / 60)} min): a save takes {three_digits(spot.save_s)} "
         f"s and writes {size_text(spot.save_bytes)}, {size_text(day_bytes)} a day; "
-        f"{100 * spot.lost_share:.2g} % of the time is lost to saves and "
+        f"{percent_text(spot.lost_share)} of the time is lost to saves and "
         f"{three_digits(spot.preemptions)} preemptions; checkpoint advise says the same of a job "
         "that ran",
         INTERVALS,

@@ -32,9 +32,10 @@ class WorkloadEstimate:
 
 def longest_term(terms: Mapping[str, Figure], like: Figure) -> str | Figure:
     """What bounds an estimate: a name, or an array of names in the shape of `like`."""
-    names = np.array(list(terms))
-    parts = [np.broadcast_to(term, np.shape(like)) for term in terms.values()]
-    longest = names[np.argmax(parts, axis=0)]
+    parts = np.empty((len(terms), *np.shape(like)))
+    for number, term in enumerate(terms.values()):
+        parts[number] = term
+    longest = np.array(list(terms))[np.argmax(parts, axis=0)]
     return longest if np.ndim(like) else str(longest)
 
 

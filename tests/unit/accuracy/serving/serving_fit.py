@@ -59,8 +59,9 @@ FACTORS = {
 LOCKSTEP = 0.4
 """How much of a prompt the other ranks wait for, of an engine without rows: 0 none, 1 all of it."""
 
-NOISE = 0.10
-"""What the formula is thought to be off for a row whose constants are right."""
+NOISE = 0.15
+"""What the formula is thought to be off for a row whose constants are right: what fitted rows that
+are left out with their cell are off."""
 OUTLIER = 3.0
 """Errors of more than so many times the noise count in proportion, not squared (Huber)."""
 

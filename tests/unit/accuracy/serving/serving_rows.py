@@ -142,14 +142,16 @@ def prompts_beside(cells: Mapping[str, Any], requests: int) -> float | None:
     """Prompts of others that are read in a step while a request generates; None is the loop's.
 
     Between tokens without a prompt there is none. Of the first wave, which comes at once, and of
-    all waves of requests of one length, a request waits for half of the others only.
+    all waves of requests of one length, a request waits for half of the others only; and in a last
+    wave that is a part of one, for half of that part.
     """
     if cells["metric"] in _THROUGHPUT:
         return None
     if cells["metric"] == "median_itl_ms":
         return 0
     waves = max(cells.get("prompts", 10 * cells["requests"]) / cells["requests"], 1)
-    share = 0.5 if cells.get("is_in_waves") else 1 - 0.5 / waves
+    rest = waves % 1
+    share = 0.5 if cells.get("is_in_waves") else 1 - (0.5 + rest * (1 - rest / 2)) / waves
     return float(share * (requests - 1) / cells["output_tokens"])
 
 

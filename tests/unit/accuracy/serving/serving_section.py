@@ -171,9 +171,17 @@ def _caveats() -> str:
     return """What bounds it:
 
 - Two builds of one engine differ as much as two engines: one model of 397 billion parameters took
-  20 ms a token alone in spring 2026 and 13 ms in summer, on the same chips.
-- What a benchmark's first wave does to the times between tokens depends on how many waves it has;
-  half of the first wave's prompts is counted. Steady traffic has none of it.
+  20 ms a token alone in spring 2026 and 13 ms in summer, on the same chips. So rows that were
+  measured in April and May 2026, by one author, count as an engine of their own
+  (`vllm-spring-2026`). Which build runs is not told by a model's name, and a plan has the mean.
+- What a benchmark's waves do to the times between tokens depends on how many there are: of the
+  first one, and of a last one that is a part, half of the others' prompts is counted. Steady
+  traffic has none of it.
+- Of the ranks that share the requests, how many read prompts at once is told by one publication;
+  the constant of it was chosen with fitted rows that were left out.
+- One engine's host sets the pace of small models: 8 billion parameters on eight devices of tpu7x
+  take 14 ms a token, and the model says 9. A term for the host made
+  fitted rows that were left out no better.
 - Lengths that a publication does not tell, cached prefixes and sharding are assumed: the notes say
   so.
 - Routing is taken to be nearly even: T tokens go to experts as T to the power of 0.9 would.

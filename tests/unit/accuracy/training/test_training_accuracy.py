@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tpuctl.catalog.public_models import public_models
+from tpuctl.operations.planning.compared_slices import PUBLISHED_SLICES
 from tpuctl.perfmodel.workload.known_models import known_transformer
 from tpuctl.perfmodel.workload.training import layer_work
 from tpuctl.perfmodel.workload.training.train_step import train_step
@@ -98,6 +99,20 @@ def test_intervals_cover_four_of_five_steps_and_are_narrow():
         (left_out_s("generation"), "nothing"),
     ):
         assert training_scores.covered(predicted_s, chosen, known) >= 80, known
+
+
+def test_steps_of_generations_without_the_common_framework_are_in_their_interval():
+    foreign = training_scores.foreign_generations()
+    chosen = np.isin(column("generation"), foreign) & ~column("has_experts")
+    ratios = (column("measured_s") / training_scores.packaged_s())[chosen]
+    low, high = training_scores.spreads()["dense"]["software"]
+    assert (foreign, len(ratios)) == (["v2", "v3"], 10)
+    assert np.mean((low <= ratios) & (ratios <= high)) >= 0.8
+
+
+def test_plans_know_how_many_slices_published_steps_have():
+    most = max(row.run.parallelism.slices for row in training_rows.training_rows())
+    assert most == PUBLISHED_SLICES
 
 
 def test_the_packaged_model_says_what_the_fit_says():

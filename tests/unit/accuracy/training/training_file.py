@@ -9,7 +9,12 @@ from tpuctl.perfmodel.workload.training import train_constants
 from unit.accuracy.constant_fit import rounded
 from unit.accuracy.training.training_fit import column
 from unit.accuracy.training.training_rows import training_rows
-from unit.accuracy.training.training_scores import full_fit, of_use, spreads
+from unit.accuracy.training.training_scores import (
+    foreign_generations,
+    full_fit,
+    of_use,
+    spreads,
+)
 
 CONSTANTS = Path(train_constants.__file__).with_suffix(".json")
 
@@ -30,6 +35,7 @@ def _document() -> dict[str, Any]:
             kind: {known: [rounded(low), rounded(high)] for known, (low, high) in each.items()}
             for kind, each in spreads().items()
         },
+        "foreign": foreign_generations(),
         "models": _fitted_models(),
     }
 

@@ -43,7 +43,8 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
     {
         "matmul_efficiency": Expected(0.95, 0.3, is_share=True),
         "expert_efficiency": Expected(0.85, 0.3, is_share=True),
-        "attention_efficiency": Expected(0.5, 0.7, is_share=True),
+        "attention_efficiency": Expected(0.65, 0.5, is_share=True),
+        "attention_start": Expected(1000.0, 0.7),
         "attention_padding": Expected(0.5, 1.0, is_share=True),
         "recomputed_share": Expected(0.65, 0.3),
         "masked_share": Expected(0.5, 0.5),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unit.accuracy.accuracy_scores import Score, score
-from unit.accuracy.training.training_fit import Fit, column, fit
+from unit.accuracy.training.training_fit import COMMON, Fit, column, fit
 from unit.accuracy.training.training_rows import TrainingRow, training_rows
 
 NOMINAL = 0.9
@@ -103,7 +103,8 @@ def spreads() -> dict[str, dict[str, tuple[float, float]]]:
     """Kind -> what is known -> low and high of measured over predicted.
 
     `model`: steps of that very model and generation are fitted, `generation`: others of the
-    generation, `nothing`: none of the generation.
+    generation, `nothing`: none of the generation, `software`: those of other frameworks than the
+    common one.
     """
     known = {
         "model": packaged_s(),
@@ -111,7 +112,7 @@ def spreads() -> dict[str, dict[str, tuple[float, float]]]:
         "nothing": left_out_s("generation"),
     }
     made_with = of_use("fitted", "development")
-    return {
+    found = {
         kind: {
             name: _window(column("measured_s")[chosen] / predicted[chosen])
             for name, predicted in known.items()
@@ -121,6 +122,29 @@ def spreads() -> dict[str, dict[str, tuple[float, float]]]:
             ("experts", made_with & column("has_experts")),
         )
     }
+    foreign = made_with & ~column("has_experts") & (column("framework") != COMMON)
+    found["dense"]["software"] = _window((column("measured_s") / unknown_software_s())[foreign])
+    return found
+
+
+@cache
+def unknown_software_s() -> np.ndarray:
+    """Of every row, what the model says when its publication is left out and its framework is not
+    told."""
+    values = column("publication")
+    predicted = np.zeros(len(values))
+    for value in sorted(set(values)):
+        own = values == value
+        told = fit(~own)
+        predicted[own] = Fit(told.constants, told.generations, {}).predicted_s(own)
+    return predicted
+
+
+def foreign_generations() -> list[str]:
+    """The generations of which only steps of other frameworks than the common one are fitted."""
+    fitted = of_use("fitted")
+    common = set(column("generation")[fitted & (column("framework") == COMMON)])
+    return sorted(set(column("generation")[fitted]) - common)
 
 
 def covered(predicted_s: np.ndarray, chosen: np.ndarray, known: str) -> float:

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from tpuctl import catalog
 from tpuctl.errors import UsageError
-from tpuctl.models.planning.amount import amount_text, parse_amount, parse_count, seconds_text
+from tpuctl.models.planning.amount import (
+    amount_text,
+    parse_amount,
+    parse_count,
+    percent_text,
+    seconds_text,
+)
 from tpuctl.models.planning.mesh_text import mesh_text
 from tpuctl.operations.checkpoints import interval
 from tpuctl.operations.planning import scaling_rules
@@ -23,6 +29,11 @@ from tpuctl.operations.planning.mesh_choices import (
 from tpuctl.operations.planning.run_cost import SavedState, SpotAssumptions, spot_run
 
 SIDES = ModelSides(heads=32, mlp_hidden=14336, layers=32, experts=1, sequence_tokens=8192)
+
+
+def test_shares_have_two_digits():
+    shares = [0.00985, 0.123, 0.999, 1.0]
+    assert [percent_text(share) for share in shares] == ["0.98 %", "12 %", "100 %", "100 %"]
 
 
 def test_amounts():

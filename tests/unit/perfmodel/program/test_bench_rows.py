@@ -15,7 +15,13 @@ from tpuctl.perfmodel.workload.program.bench_rows import (
     orders_of,
     predict_row,
 )
-from tpuctl.perfmodel.workload.program.term_calibration import calibrate, calibration_from
+from tpuctl.perfmodel.workload.program.term_calibration import (
+    TermCalibration,
+    calibrate,
+    calibration_from,
+)
+from tpuctl.perfmodel.workload.serving.decode_step import decode_step
+from tpuctl.perfmodel.workload.serving_run import ServingRun
 from tpuctl.perfmodel.workload.slice_hardware import slice_hardware
 from tpuctl.perfmodel.workload.train_run import TrainRun
 from tpuctl.perfmodel.workload.training.train_step import train_step
@@ -93,6 +99,20 @@ def test_a_factor_that_no_chip_has_is_refused():
 def test_rows_that_are_all_too_small():
     with pytest.raises(ValueError, match="no measured row is large enough"):
         calibration_from(V5E, [product(128)], "mine.json")
+
+
+def test_every_term_of_a_service_that_a_chip_tells_takes_a_factor():
+    run = ServingRun(4096, 1024, 256, Parallelism(tensor=8))
+    model = known_transformer("mixtral-8x7b")
+    factors = {"compute": 2.0, "memory": 3.0, "ici": 5.0}
+    calibration = TermCalibration("v5e", factors, dict.fromkeys(factors, 1), "mine.json")
+    step = decode_step(V5E, model, run)
+    mine = calibrate(V5E, step, calibration)
+    assert {name: round(mine.terms[name] / step.terms[name], 9) for name in step.terms} == {
+        "weights": 3, "compute": 2, "cache": 3, "collectives": 5, "layers": 1, "step": 1,
+        "prefill": 2,
+    }  # fmt: skip
+    assert mine.hidden["computed beside"] == pytest.approx(2 * step.hidden["computed beside"])
 
 
 def test_a_training_step_takes_the_factors_by_what_its_terms_are_and_other_generations_none():

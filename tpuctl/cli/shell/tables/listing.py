@@ -161,10 +161,14 @@ def _texts(value: Any) -> list[str]:
     return [cell_of(value), str(plain(value))]
 
 
+_IN_ORDER: tuple[Any, ...] = ((int, float), list)
+"""Numbers, and ranges by where they begin; every other value is ordered by its text."""
+
+
 def _sorted(rows: Iterable[T], get: Callable[[T], Any], *, is_descending: bool) -> Iterable[T]:
     """The rows in the order of a column; those without a value come last."""
     valued = [(plain(get(row)), row) for row in rows]
     known = [(value, row) for value, row in valued if value is not None]
-    are_numbers = all(isinstance(value, (int, float)) for value, _ in known)
-    known.sort(key=lambda pair: pair[0] if are_numbers else str(pair[0]), reverse=is_descending)
+    are_in_order = any(all(isinstance(value, kind) for value, _ in known) for kind in _IN_ORDER)
+    known.sort(key=lambda pair: pair[0] if are_in_order else str(pair[0]), reverse=is_descending)
     return [row for _, row in known] + [row for value, row in valued if value is None]

@@ -48,6 +48,17 @@ class Size:
         return size_text(self.size_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number for programs, or the ends of a range; for people a text with digits and unit."""
+
+    number: float | tuple[float | None, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def moment_of(epoch_s: float | None) -> PointInTime | None:
     """The moment at so many seconds since 1970, where that is known."""
     return None if epoch_s is None else PointInTime(epoch_s)
@@ -112,6 +123,11 @@ CELLS: Mapping[type, Callable[[Any], str]] = {
     str: printable,
     type(None): lambda _: "-",
     Size: lambda value: str(value.size_bytes),
+    Quantity: lambda value: (
+        " - ".join(map(cell_of, value.number))
+        if isinstance(value.number, tuple)
+        else cell_of(value.number)
+    ),
     bool: lambda value: "yes" if value else "no",
     float: lambda value: f"{value:.12g}",
     list: lambda value: ",".join(map(cell_of, value)),
@@ -122,7 +138,7 @@ CELLS: Mapping[type, Callable[[Any], str]] = {
 
 
 def cell_of(value: Any) -> str:
-    """The text of a value in a row that a program may read: times whole, sizes in bytes."""
+    """The text of a value in a row that a program may read: times whole, bytes, plain numbers."""
     return CELLS.get(type(value), str)(value) or "-"
 
 
@@ -130,7 +146,7 @@ def seen(value: Any, age_of: Callable[[float], str]) -> str:
     """The text of a value for people: times as ages, sizes with their unit, fractions rounded."""
     if isinstance(value, PointInTime):
         return age_of(value.epoch_s)
-    if isinstance(value, Size):
+    if isinstance(value, (Size, Quantity)):
         return str(value)
     return _rounded(value) if isinstance(value, float) else cell_of(value)
 
@@ -144,6 +160,7 @@ PLAIN: Mapping[type, Callable[[Any], Any]] = {
     PointInTime: str,
     Usd: lambda value: round(value.amount, 6),
     Size: lambda value: value.size_bytes,
+    Quantity: lambda value: plain(value.number),
     list: lambda value: [plain(inner) for inner in value],
     tuple: lambda value: [plain(inner) for inner in value],
 }

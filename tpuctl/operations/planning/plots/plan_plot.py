@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.metrics.exporters.metric_plot import COLOURS, write_figure
 from tpuctl.operations.planning.planned_slice import PlannedSlice
+from tpuctl.operations.planning.plots.log_axes import set_log_axes
 from tpuctl.operations.planning.row_marks import days_of, usd_of_run
 
 if TYPE_CHECKING:
@@ -43,13 +44,9 @@ def _figure(title: str, rows: Sequence[PlannedSlice], *, is_spot: bool) -> Figur
     time.set_title("days of the run", loc="left")
     money.set_title(f"USD of the run, {how}", loc="left")
     for axes in (time, money):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
         axes.set_xlabel("chips")
-        axes.grid(visible=True, which="both", color="#e4e4e4", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=8, frameon=False)
+        axes.margins(y=0.12)  # room for the names of marked rows
+        set_log_axes(axes, is_x_binary=True)
     return figure
 
 
@@ -61,14 +58,11 @@ def _draw_days(axes: Axes, rows: Sequence[PlannedSlice], colour: str, *, is_spot
         color=colour, marker="o", markersize=4, label=rows[0].where.kind.generation,
     )  # fmt: skip
     if not is_spot:
-        axes.fill_between(
-            xs,
-            [cost.days_low for _, cost in costs],
-            [cost.days_high for _, cost in costs],
-            color=colour,
-            alpha=0.12,
-            linewidth=0,
+        lows, highs = (
+            [getattr(cost, end) for _, cost in costs] for end in ("days_low", "days_high")
         )
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
+        axes.vlines(xs, lows, highs, color=colour, alpha=0.35, linewidth=1)  # of one row, too
 
 
 def _draw_usd(axes: Axes, rows: Sequence[PlannedSlice], colour: str, *, is_spot: bool) -> None:
@@ -84,5 +78,7 @@ def _draw_usd(axes: Axes, rows: Sequence[PlannedSlice], colour: str, *, is_spot:
     )  # fmt: skip
     for row, usd in priced:
         if row.marks:
-            text = f"{', '.join(row.marks)}: {row.where.kind.name} "
-            axes.annotate(text, (row.where.chips, usd), fontsize=8, va="bottom", ha="right")
+            axes.annotate(
+                f"{', '.join(row.marks)}: {row.where.text}", (row.where.chips, usd), (0, 7),
+                textcoords="offset points", fontsize=8, va="bottom", ha="right",
+            )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuctl.metrics.exporters.metric_plot import COLOURS, write_figure
+from tpuctl.operations.planning.plots.log_axes import set_log_axes
 from tpuctl.operations.planning.serving_plan import ServedSlice, served_usd
 
 if TYPE_CHECKING:
@@ -54,10 +55,5 @@ def _figure(title: str, rows: Sequence[ServedSlice], *, is_spot: bool) -> Figure
     money.set_title("USD a million output tokens over latency", loc="left")
     money.set_xlabel("seconds of a whole request")
     for axes in (latency, money):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.grid(visible=True, which="both", color="#e4e4e4", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=8, frameon=False)
+        set_log_axes(axes)
     return figure

@@ -22,8 +22,10 @@ TERM_OF: Mapping[str, str] = MappingProxyType(
 ALIKE: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("compute", "matmul", "experts", "attention"), "compute"),
-        **dict.fromkeys(("memory", "optimizer", "dispatch"), "memory"),
+        **dict.fromkeys(("prefill", "computed beside"), "compute"),
+        **dict.fromkeys(("memory", "optimizer", "dispatch", "weights", "cache"), "memory"),
         **dict.fromkeys(("ici", "fsdp", "data", "tensor", "sequence", "pipeline", "expert"), "ici"),
+        "collectives": "ici",
     }
 )
 """Term of any estimate -> the measured term whose factor it takes."""

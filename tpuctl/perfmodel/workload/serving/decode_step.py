@@ -33,7 +33,7 @@ from tpuctl.perfmodel.workload.workload_estimate import WorkloadEstimate
 
 BATCH_TOKENS = 8192
 """Prompt tokens of a step of all ranks, as most recipes set it."""
-READERS = 6.0
+READERS = 3.0
 """How fast the ranks that read prompts in one step become all of them as the budget is used up:
 public rows of one engine with 4 and 8 ranks."""
 

@@ -38,7 +38,11 @@ class ClosedLoop:
 
 def closed_loop(hardware: SliceHardware, model: Transformer, run: ServingRun) -> ClosedLoop:
     """The latencies and throughputs of `run.requests` clients; arrays broadcast."""
-    token, first = decode_step(hardware, model, run), prefill(hardware, model, run)
+    return loop_of(run, decode_step(hardware, model, run), prefill(hardware, model, run))
+
+
+def loop_of(run: ServingRun, token: WorkloadEstimate, first: WorkloadEstimate) -> ClosedLoop:
+    """The loop whose tokens and first tokens take as long as these."""
     requests, output = figure(run.requests), figure(run.output_tokens)
     later = output - 1.0
 

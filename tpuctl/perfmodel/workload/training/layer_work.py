@@ -85,6 +85,14 @@ def attention_operations(model: Transformer, tokens: Figure, mxu_side: int) -> F
     return operations
 
 
+def attended_operations(model: Transformer) -> int:
+    """Operations that one more token to attend to costs a token, all layers with a softmax."""
+    kinds = model.attention
+    full_layers = model.full_layers + model.mtp_layers
+    full = full_layers * _padded_numbers(model, 1, kinds.full_head_dim)
+    return 2 * (full + kinds.window_layers * _padded_numbers(model, 1))
+
+
 def _padded_numbers(model: Transformer, mxu_side: int, head_dim: int = 0) -> int:
     """Numbers of all heads' keys and values, those of a head padded."""
     dims = (head_dim, head_dim) if head_dim else model.head_dims

@@ -42,8 +42,9 @@ class StepWork:
     """Seconds at the peaks of one device, each a number or an array.
 
     `matmul`, `experts`, `vocab` and `attention` are what the MXU multiplies, `attention` without
-    the `attention_padding` (1 for none) of heads that are narrower than it, and `masking`, which
-    brings tokens to experts with a capacity; `_again` is computed again, `_narrow` is more for
+    the `attention_padding` (1 for none) of heads that are narrower than it, `attention_token` what
+    attention to one more token takes, and `masking`, which brings tokens to experts with a
+    capacity; `_again` is computed again, `_narrow` is more for
     narrow matrices. `matmul_memory`, `expert_memory`, `reread`, `elementwise`, `dispatch`,
     `quantize`, `logits` and `optimizer` are what moves in HBM; `fsdp`, `tensor`, `sequence`,
     `expert`, `data`, `pipeline` and `dcn` collectives at the links' peak. `layer_passes` counts
@@ -60,6 +61,7 @@ class StepWork:
     experts_narrow: Figure
     vocab: Figure
     attention: Figure
+    attention_token: Figure
     attention_padding: Figure
     matmul_memory: Figure
     expert_memory: Figure
@@ -252,7 +254,8 @@ def _activation_numbers(model: Transformer) -> float:
 def _attention(
     device: catalog.Chip, model: Transformer, run: TrainRun, tokens: Figure
 ) -> dict[str, Figure]:
-    """Seconds of attention's products, and by how much heads that fill no MXU make them longer."""
+    """Seconds of attention's products, of those with one token, and by how much heads that fill no
+    MXU make them longer."""
     passes = 1 + _FLASH_BACKWARD + (0.0 if run.remat == "none" else 1.0)
     length = np.asarray(run.sequence_tokens, float)
     operations = layer_work.attention_operations(model, length, 1)
@@ -261,6 +264,7 @@ def _attention(
     per_device = passes * tokens / (run.parallelism.tensor * stages)
     return {
         "attention": per_device * operations / device.bf16_flops,
+        "attention_token": per_device * layer_work.attended_operations(model) / device.bf16_flops,
         "attention_padding": padded / operations,
     }
 

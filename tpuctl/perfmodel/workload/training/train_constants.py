@@ -27,12 +27,15 @@ class TrainConstants:
     by how much matrices 512 wide take longer than wide ones, `recomputed_share` what is really
     computed again of what could be, `masked_share` the part of the mask of tokens and places that
     is multiplied, `attention_padding` the power of what heads that do not fill the MXU are padded
-    by, and `slice_wait` what waiting for the slowest slice adds with every doubling of the slices.
+    by, `attention_start` how many tokens to attend to take as long as a row of blocks to start and
+    to end, whatever its length, and `slice_wait` what waiting for the slowest slice adds with every
+    doubling of the slices.
     """
 
     matmul_efficiency: Any
     expert_efficiency: Any
     attention_efficiency: Any
+    attention_start: Any
     attention_padding: Any
     recomputed_share: Any
     masked_share: Any
@@ -68,14 +71,23 @@ def train_constants(generation: str) -> TrainConstants:
 def train_spread(generation: str, model: Transformer) -> Spread:
     """The interval of measured over predicted; wider for a mixture of experts.
 
-    It depends on what is known: steps of that model and generation, of the generation, or nothing.
+    It depends on what is known: steps of that model and generation, of the generation, those of
+    other frameworks only, or nothing.
     """
     fitted = _fitted()
     known = "generation" if generation in fitted["slowness"] else "nothing"
     if shape_key(model) in fitted["models"].get(generation, ()):
         known = "model"
+    if has_foreign_steps_only(generation):
+        known = "nothing" if model.experts else "software"
     low, high = fitted["spread"]["experts" if model.experts else "dense"][known]
     return Spread(low=low, high=high)
+
+
+def has_foreign_steps_only(generation: str) -> bool:
+    """Whether the public steps of a generation are all of other frameworks than MaxText, of which
+    the model says how long a step takes."""
+    return generation in _fitted()["foreign"]
 
 
 def shape_key(model: Transformer) -> str:
@@ -90,7 +102,7 @@ def train_sources(generation: str) -> tuple[str, ...]:
     rows: Mapping[str, int] = _fitted()["rows"]
     own = rows.get(generation, 0)
     of = (
-        f"{own} public training steps on {generation} among them"
+        f"{own} public training steps on {generation} among them{_foreign_text(generation)}"
         if own
         else f"none on {generation}, so the mean of the other generations"
     )
@@ -98,6 +110,10 @@ def train_sources(generation: str) -> tuple[str, ...]:
         f"training constants: fitted to {sum(rows.values())} public training steps, {of}"
         " (docs/accuracy.md)",
     )
+
+
+def _foreign_text(generation: str) -> str:
+    return ", none of MaxText" if has_foreign_steps_only(generation) else ""
 
 
 @cache

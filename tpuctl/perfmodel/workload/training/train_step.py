@@ -70,9 +70,8 @@ def step_terms(
 ) -> tuple[dict[str, Figure], dict[str, Figure]]:
     """Seconds by term, which add up to the step, and what is hidden of the collectives."""
     terms, hidden = _busy_s(work, constants)
-    recurring, _ = _busy_s(_recurring(work), constants)
     terms["launch"] = terms["launch"] + constants.step_launch_s
-    terms["bubble"] = work.bubble * reduce(add, recurring.values())
+    terms["bubble"] = _bubble_s(work, constants)
     slowness = constants.slowness
     return (
         {name: np.asarray(term * slowness) for name, term in terms.items()},
@@ -80,9 +79,12 @@ def step_terms(
     )
 
 
-def _recurring(work: StepWork) -> StepWork:
-    """The work that recurs for each microbatch."""
-    return replace(work, optimizer=0.0, data=0.0, dcn=work.dcn - work.dcn_once)
+def _bubble_s(work: StepWork, constants: TrainConstants) -> Figure:
+    """What stages wait over the work that recurs for each microbatch."""
+    if not np.any(work.bubble):
+        return 0.0
+    recurring = replace(work, optimizer=0.0, data=0.0, dcn=work.dcn - work.dcn_once)
+    return work.bubble * reduce(add, _busy_s(recurring, constants)[0].values())
 
 
 def _busy_s(
@@ -136,9 +138,14 @@ def _experts_s(work: StepWork, constants: TrainConstants) -> Figure:
 
 
 def _attention_s(work: StepWork, constants: TrainConstants) -> Figure:
-    """Part of a padded head's cost is saved by kernels that turn the operands."""
+    """Part of a padded head's cost is saved by kernels that turn the operands.
+
+    A kernel reads the queries of a block, goes through the keys, rescales and writes: what is done
+    once for a block weighs less in long sequences.
+    """
     padding = work.attention_padding**constants.attention_padding
-    return work.attention * padding / constants.attention_efficiency
+    attended = work.attention + constants.attention_start * work.attention_token
+    return attended * padding / constants.attention_efficiency
 
 
 def _memory_s(work: StepWork, constants: TrainConstants) -> Figure:
@@ -169,4 +176,6 @@ def _exposed_s(
 def _plain(value: Figure, like: Figure | None = None) -> Figure:
     """A float where the step is one number, else an array in its shape."""
     shape = value.shape if like is None else like.shape
-    return np.broadcast_to(value, shape) if shape else float(value)
+    if not shape:
+        return float(value)
+    return value if value.shape == shape else np.broadcast_to(value, shape)
