@@ -15,6 +15,7 @@ from aiohttp import web
 from localsim.rules.objects.storage_model import StorageError, not_implemented
 from localsim.services.storage.service import Handler, StorageService, answer_call
 from localsim.services.storage.wire.json_requests import decode_segment
+from localsim.services.storage.xml import acl_requests as acl
 from localsim.services.storage.xml import multipart_methods as uploads
 from localsim.services.storage.xml import xml_buckets as buckets
 from localsim.services.storage.xml import xml_objects as objects
@@ -41,6 +42,16 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
     (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", buckets.list_objects),
     (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", buckets.head_bucket),
     (_BUCKET, "GET", "uploads"): XmlRoute("storage.multipartUploads.list", uploads.list_uploads),
+    (_BUCKET, "GET", "acl"): XmlRoute("storage.bucket_acl.list", acl.get_bucket_list),
+    (_BUCKET, "PUT", "acl"): XmlRoute("storage.bucket_acl.update", acl.put_bucket_list),
+    (_BUCKET, "GET", "defaultObjectAcl"): XmlRoute(
+        "storage.default_object_acl.list", acl.get_default_list
+    ),
+    (_BUCKET, "PUT", "defaultObjectAcl"): XmlRoute(
+        "storage.default_object_acl.update", acl.put_default_list
+    ),
+    (_OBJECT, "GET", "acl"): XmlRoute("storage.object_acl.list", acl.get_object_list),
+    (_OBJECT, "PUT", "acl"): XmlRoute("storage.object_acl.update", acl.put_object_list),
     (_OBJECT, "GET", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", objects.put_object),
@@ -60,6 +71,9 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
 """By what the path names, the verb, and the subresource in the query."""
 
 
+_SUBRESOURCES = ("uploads", "uploadId", "acl", "defaultObjectAcl")
+
+
 def is_xml_path(raw_path: str) -> bool:
     """Whether a path, without its query, is one of the XML API's."""
     return _OF_OTHERS.fullmatch(raw_path) is None
@@ -70,7 +84,7 @@ def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRou
     if _TARGET.fullmatch(raw_path) is None:
         return None
     kind = (_SERVICE, _BUCKET, _OBJECT)[len(_segments(raw_path))]
-    subresource = next((name for name in ("uploads", "uploadId") if name in names), "")
+    subresource = next((name for name in _SUBRESOURCES if name in names), "")
     if "partNumber" in names and not subresource:
         return None
     return _ROUTES.get((kind, verb, subresource))
