@@ -149,9 +149,9 @@ def _target(names: Mapping[str, str], source: ObjectKey) -> ObjectKey:
     return ObjectKey(unquote(names.get("to_bucket") or "") or source.bucket, "")
 
 
-def permission_denied(email: str, permission: str) -> CloudError:
-    """A refusal in the words of Cloud Storage: a caller without token is told to bring one."""
-    code = Code.UNAUTHENTICATED if email == iam.ANONYMOUS else Code.PERMISSION_DENIED
+def permission_denied(email: str, permission: str, *, wants_token: bool) -> CloudError:
+    """A refusal in the words of Cloud Storage; `wants_token` where it would help to bring one."""
+    code = Code.UNAUTHENTICATED if wants_token else Code.PERMISSION_DENIED
     return CloudError(code, iam.storage_refusal(email, permission))
 
 

@@ -39,6 +39,7 @@ from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
+    asked_access_of_headers,
     copy_source,
     encode_etag,
     extension_header,
@@ -121,7 +122,7 @@ def new_object(call: StorageCall) -> NewObject:
     return NewObject(
         bucket=call.bucket,
         name=call.key.name,
-        properties=properties_of(call.request.headers),
+        properties=properties_of(call.request.headers) | asked_access_of_headers(call),
         preconditions=call.preconditions,
         expected=expected_hashes({}, call),
     )
@@ -194,9 +195,8 @@ async def _copy(
         extension_header(call.request.headers, "metadata-directive") or ""
     ).upper() == _REPLACE
 
-    new = NewObject(
-        call.bucket, call.key.name, properties_of(call.request.headers), call.preconditions
-    )
+    properties = properties_of(call.request.headers) | asked_access_of_headers(call)
+    new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
 
     keys = call.encryption_keys
 

@@ -216,7 +216,6 @@ def test_buckets(xml):
 @pytest.mark.parametrize(
     ("verb", "path", "headers"),
     [
-        ("PUT", "/box/x?acl", {}),
         ("PUT", "/box/x?compose", {}),
         ("PUT", "/box/x?partNumber=1", {}),
         ("GET", "/box?versions", {}),
@@ -226,7 +225,6 @@ def test_buckets(xml):
         ("POST", "/box?delete", {}),
         ("POST", "/box/x", {}),
         ("PATCH", "/box/x", {}),
-        ("PUT", "/box/x", {"x_goog_acl": "public-read"}),
         ("PUT", "/box/x", {"Content_Range": "bytes 0-0/1"}),
         ("PUT", "/box/x", {"x_amz_content_sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}),
     ],
