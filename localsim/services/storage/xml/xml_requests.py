@@ -49,7 +49,7 @@ _REFUSED_PARAMETERS = frozenset(
         *("acl", "billing", "compose", "cors", "defaultObjectAcl", "delete", "encryption"),
         *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
         *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
-        *("storageClass", "tagging", "torrent", "upload_id", "versioning", "versions", "website"),
+        *("storageClass", "tagging", "torrent", "upload_id", "website"),
         *("response-cache-control", "response-content-disposition", "response-content-encoding"),
         *("response-content-language", "response-content-type", "response-expires"),
         *("GoogleAccessId", "Signature", "X-Amz-Signature", "X-Goog-Signature"),
