@@ -152,7 +152,7 @@ class GrpcAuthorization(_Interceptor):
             return
         roles = self._bucket_roles(bucket, iam.members_of(account)) if bucket else ()
         if not iam.granted_permissions(iam.with_roles(account, roles), [permission]):
-            raise permission_denied(account.email, permission)
+            raise permission_denied(account.email, permission, wants_token=False)
 
 
 def rest_authorization(callers: Authenticator) -> Middleware:

@@ -35,7 +35,7 @@ from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.multipart import boundary_of
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_objects import written_headers
-from localsim.services.storage.xml.xml_requests import check_headers, encode_etag, properties_of
+from localsim.services.storage.xml.xml_requests import check_headers, etag_of, properties_of
 
 FORM = "multipart/form-data"
 _FILE_NAME = "${filename}"
@@ -159,7 +159,7 @@ def _answer(call: StorageCall, fields: dict[str, str], stored: StoredObject) -> 
         ("Location", location),
         ("Bucket", stored.bucket),
         ("Key", stored.name),
-        ("ETag", encode_etag(stored)),
+        ("ETag", etag_of(stored)),
     )
     response = xml_response("PostResponse", tree, status=201)
     response.headers.update(headers)
@@ -174,5 +174,5 @@ def _redirect(target: str, stored: StoredObject) -> str:
         return ""
     if parts.scheme not in ("http", "https") or not parts.netloc or not target.isprintable():
         return ""
-    told = [("bucket", stored.bucket), ("key", stored.name), ("etag", encode_etag(stored))]
+    told = [("bucket", stored.bucket), ("key", stored.name), ("etag", etag_of(stored))]
     return urlunsplit(parts._replace(query=urlencode([*parse_qsl(parts.query), *told])))

@@ -35,7 +35,7 @@ from localsim.services.storage.wire.json_requests import (
 from localsim.services.storage.xml.documents import OF_UPLOADS, Tree, xml_response
 from localsim.services.storage.xml.xml_buckets import Spell, page_limit, spelling
 from localsim.services.storage.xml.xml_objects import new_object, receive_body, written_headers
-from localsim.services.storage.xml.xml_requests import encode_etag, parse_number
+from localsim.services.storage.xml.xml_requests import etag_of, parse_number
 
 _ROOT = "CompleteMultipartUpload"
 _FIELDS = ("PartNumber", "ETag")
@@ -148,7 +148,7 @@ async def complete_upload(service: StorageService, call: StorageCall) -> web.Str
         ("Location", f"{call.origin}{call.request.raw_path.partition('?')[0]}"),
         ("Bucket", call.bucket),
         ("Key", call.key.name),
-        ("ETag", encode_etag(stored)),
+        ("ETag", etag_of(stored)),
     )
     response = xml_response("CompleteMultipartUploadResult", tree, OF_UPLOADS)
     response.headers.update(written_headers(stored))

@@ -13,7 +13,7 @@ from localsim.services.storage.service import StorageService
 from localsim.services.storage.signing.signed_requests import SIGNER
 from localsim.services.storage.wire.json_requests import Query, StorageCall
 from localsim.services.storage.xml.documents import OF_LISTINGS, Tree, xml_response
-from localsim.services.storage.xml.xml_requests import encode_etag, extension_header, parse_number
+from localsim.services.storage.xml.xml_requests import etag_of, extension_header, parse_number
 
 Spell = Callable[[str], str]
 _LAST = "\U0010ffff" * (MAX_NAME_BYTES // 4)
@@ -90,7 +90,7 @@ def _contents(stored: StoredObject, spell: Spell) -> Tree:
         ("Generation", stored.generation),
         ("MetaGeneration", stored.metageneration),
         ("LastModified", timestamp(stored.updated_s)),
-        ("ETag", encode_etag(stored)),
+        ("ETag", etag_of(stored)),
         ("Size", stored.size_bytes),
         ("StorageClass", stored.properties.get("storageClass", "STANDARD")),
     )

@@ -41,7 +41,7 @@ from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
     asked_access_of_headers,
     copy_source,
-    encode_etag,
+    etag_of,
     extension_header,
     properties_of,
 )
@@ -148,7 +148,7 @@ def object_headers(stored: StoredObject) -> dict[str, str]:
     """The headers of an object: those of every download, custom metadata, and an ETag in quotes."""
     metadata = (stored.properties.get("metadata") or {}).items()
     custom = {f"x-goog-meta-{key}": value for key, value in metadata if _TOKEN.fullmatch(key)}
-    headers = {**custom, **media_headers(stored), "ETag": encode_etag(stored)}
+    headers = {**custom, **media_headers(stored), "ETag": etag_of(stored)}
     if stored.component_count is not None:
         headers["X-Goog-Component-Count"] = str(stored.component_count)
     # Metadata that came as JSON may hold what no header can.
@@ -158,7 +158,7 @@ def object_headers(stored: StoredObject) -> dict[str, str]:
 def written_headers(stored: StoredObject) -> dict[str, str]:
     """The headers of the reply to an object that was written."""
     return {
-        "ETag": encode_etag(stored),
+        "ETag": etag_of(stored),
         "X-Goog-Generation": str(stored.generation),
         "X-Goog-Metageneration": str(stored.metageneration),
         "X-Goog-Hash": hash_header(stored),
@@ -213,7 +213,7 @@ async def _copy(
 
     stored = await commit_copy(service, copy)
     call.trace.note_object(stored)
-    tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", encode_etag(stored)))
+    tree = (("LastModified", timestamp(stored.updated_s)), ("ETag", etag_of(stored)))
     response = xml_response("CopyObjectResult", tree)
     response.headers.update(written_headers(stored))
     return response
@@ -247,7 +247,7 @@ def _is_among(header: str, found: StoredObject | None) -> bool:
     if found is None:
         return False
     etags = {etag.strip().removeprefix("W/").strip('"') for etag in header.split(",")}
-    return not etags.isdisjoint({"*", encode_etag(found).strip('"')})
+    return not etags.isdisjoint({"*", etag_of(found).strip('"')})
 
 
 def _is_newer(
@@ -268,5 +268,5 @@ def _seconds_of(header: str | None) -> float | None:
 
 def _refused(status: int, stored: StoredObject | None) -> StorageError:
     message = "At least one of the pre-conditions you specified did not hold."
-    headers = None if stored is None else {"ETag": encode_etag(stored)}
+    headers = None if stored is None else {"ETag": etag_of(stored)}
     return StorageError(status, "PreconditionFailed", message, headers=headers)

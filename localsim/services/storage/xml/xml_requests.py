@@ -52,7 +52,7 @@ _REFUSED_PARAMETERS = frozenset(
         *("billing", "compose", "cors", "delete", "encryption"),
         *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
         *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
-        *("storageClass", "tagging", "torrent", "versioning", "versions", "website"),
+        *("storageClass", "tagging", "torrent", "website"),
         *("response-cache-control", "response-content-encoding"),
         *("response-content-language", "response-expires"),
     }
@@ -170,7 +170,7 @@ def copy_source(headers: Mapping[str, str]) -> ObjectKey | None:
     return ObjectKey(decode_segment(bucket), decode_segment(name), generation)
 
 
-def encode_etag(stored: StoredObject) -> str:
+def etag_of(stored: StoredObject) -> str:
     """The quoted MD5; an opaque tag for an object without one, or encrypted by a customer's key."""
     is_opaque = stored.md5 is None or CUSTOMER_ENCRYPTION in stored.properties
     return f'"{stored.etag if is_opaque else md5_hex(str(stored.md5))}"'
