@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
-from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.encryption.body_cipher import apply_cipher, decrypting_file
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.kms_keys import KmsKeys
 from localsim.rules.objects.encryption.protections import ObjectProtections
@@ -100,7 +100,7 @@ class OpenObject:
             if first < last:
                 with self._bodies.open(name) as file:
                     keys = self._data_keys
-                    plain = decrypted(file, keys[index]) if keys else file
+                    plain = decrypting_file(file, keys[index]) if keys else file
                     yield BodyPiece(plain, b"", first, last - first)
             offset += size_bytes
 

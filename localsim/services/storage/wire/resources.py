@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.rules.objects.encryption.customer_keys import concealed, listed
+from localsim.rules.objects.encryption.customer_keys import listing_item, without_checksums
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
 from localsim.rules.objects.storage_model import Bucket, StoredObject
@@ -141,7 +141,7 @@ def object_reply(
 
     Anybody else who lacks the key of its customer sees no checksums.
     """
-    shown = stored if is_senders else concealed(stored, call.customer_key)
+    shown = stored if is_senders else without_checksums(stored, call.customer_key)
     (resource,) = _chosen([shown], call.origin, call.fields)
     given = {"ETag": stored.etag, **key_headers(stored.properties), **(headers or {})}
     return json_reply(resource, given)
@@ -155,7 +155,7 @@ def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | No
     if listing.prefixes:
         page["prefixes"] = listing.prefixes
     mask = call.fields
-    items = [listed(item) for item in listing.items]
+    items = [listing_item(item) for item in listing.items]
     if not mask or "*" in mask:
         if items:
             page["items"] = [object_resource(item, call.origin) for item in items]
