@@ -174,7 +174,7 @@ class ObjectChanges:
             protection = self.protections.choose(self.buckets.get(new.bucket), keys)
             bodies = self._bodies_of(found, keys.customer, protection, converted)
             whole = self.bodies.joined(bodies)
-            new = _protected(new, protection, whole)
+            new = _with_protection(new, protection, whole)
             components = sum(stored.component_count or 1 for stored in found)
             result = self.place(new, dataclasses.replace(whole, md5=None), components)
             if delete_sources:
@@ -207,7 +207,7 @@ class ObjectChanges:
             protection = self.protections.choose(self.buckets.get(new.bucket), keys)
             bodies = self._bodies_of([original], keys.source, protection, converted)
             body = self.bodies.joined(bodies)
-            return self.place(_protected(new, protection, body), body, components)
+            return self.place(_with_protection(new, protection, body), body, components)
 
     def needs_rewrite(self, source: StoredObject, new: NewObject) -> bool:
         """Whether the copy has another location or class, so that Google rewrites the bytes."""
@@ -290,7 +290,7 @@ class ObjectChanges:
             self.delete(ObjectKey(new.bucket, name, generation))
 
 
-def _protected(new: NewObject, protection: Protection | None, body: ObjectBody) -> NewObject:
+def _with_protection(new: NewObject, protection: Protection | None, body: ObjectBody) -> NewObject:
     """The new object with the properties that say how its body is encrypted."""
     if protection is None:
         return new

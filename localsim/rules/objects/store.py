@@ -22,7 +22,7 @@ from localsim.rules.objects.buckets.object_access import changed_access
 from localsim.rules.objects.encryption.customer_keys import CustomerKey
 from localsim.rules.objects.encryption.kms_keys import KmsKeys
 from localsim.rules.objects.encryption.protections import ObjectProtections
-from localsim.rules.objects.files.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.files.body_cipher import apply_cipher, decrypting_file
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
@@ -111,7 +111,7 @@ class OpenObject:
             if first < last:
                 with self._bodies.open(name) as file:
                     keys = self._data_keys
-                    plain = decrypted(file, keys[index]) if keys else file
+                    plain = decrypting_file(file, keys[index]) if keys else file
                     yield BodyPiece(plain, b"", first, last - first)
             offset += size_bytes
 

@@ -20,8 +20,10 @@ def spelled(name):
 
 def outside(directory):
     """Everything beside the store's own files, which have the names that it gave them."""
-    own = re.compile(r"storage(/incoming|/objects(/[0-9a-f]{2})?)?|storage/objects\.sqlite.*")
-    own_files = re.compile(r"storage/(incoming|objects/[0-9a-f]{2})/[0-9a-f]{32}")
+    own = re.compile(
+        r"storage(/incoming|/objects(/[0-9a-f]{2})?)?|storage/(objects\.sqlite.*|kms\.key)"
+    )
+    own_files = re.compile(r"storage/(incoming|objects/[0-9a-f]{2})/[0-9a-f]{32}(\.key)?")
     found = {str(path.relative_to(directory)) for path in Path(directory).rglob("*")}
     return {name for name in found if not own.fullmatch(name) and not own_files.fullmatch(name)}
 

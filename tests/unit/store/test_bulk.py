@@ -357,3 +357,33 @@ def test_a_copy_whose_answer_is_lost_is_ours_and_one_that_stands_still_ends(box,
     lossy.reply = stand_still
     with pytest.raises(IntegrityError, match="does not copy any more"):
         box.rewrite("to", box.name, source, generation=made.generation)
+
+
+KMS = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+
+
+def test_a_list_has_the_checksums_that_google_leaves_out_of_lists(box, lossy):
+    """Of objects under a key of Cloud KMS each is asked for; of those of a customer's none."""
+    put(box, "plain", b"plain")
+    bucket = box.client.bucket(box.name)
+    bucket.blob("kms", kms_key_name=KMS).upload_from_string(b"kms")
+    bucket.blob("sealed", encryption_key=bytes(32)).upload_from_string(b"sealed")
+    lossy.sent.clear()
+    assert {found.key: found.crc32c for found in box.list()} == {
+        "kms": google_crc32c.value(b"kms"),
+        "plain": google_crc32c.value(b"plain"),
+        "sealed": None,
+    }
+    assert len(lossy.sent) == 2
+
+
+def test_what_is_replaced_while_it_is_listed_has_no_checksum(box, lossy):
+    bucket = box.client.bucket(box.name)
+    bucket.blob("kms", kms_key_name=KMS).upload_from_string(b"kms")
+
+    def replace(request):
+        if "/o/kms?" in request.url:
+            bucket.blob("kms", kms_key_name=KMS).upload_from_string(b"other")
+
+    lossy.ask = replace
+    assert [found.crc32c for found in box.list()] == [None]

@@ -90,7 +90,7 @@ def check_customer_key(
         )
 
 
-def concealed(stored: StoredObject, key: CustomerKey | None = None) -> StoredObject:
+def without_checksums(stored: StoredObject, key: CustomerKey | None = None) -> StoredObject:
     """The object as somebody sees it who brings the key or none: without it, no checksums."""
     known = stored.properties.get(CUSTOMER_ENCRYPTION)
     if known is None or (key is not None and key.sha256 == known["keySha256"]):
@@ -98,7 +98,7 @@ def concealed(stored: StoredObject, key: CustomerKey | None = None) -> StoredObj
     return dataclasses.replace(stored, crc32c="", md5=None)
 
 
-def listed(stored: StoredObject) -> StoredObject:
+def listing_item(stored: StoredObject) -> StoredObject:
     """The object as a listing shows it: without checksums where a customer's key encrypts it.
 
     Of Cloud KMS that is a restriction of cloud.google.com/storage/docs/encryption.

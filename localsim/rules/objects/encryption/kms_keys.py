@@ -60,7 +60,8 @@ class KmsKeys:
 def check_key_name(name: object) -> str:
     """The full name of a key; raises StorageError 400 for any other, also for one of a version."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise invalid(f"Malformed Cloud KMS crypto key: {str(name)[:_MOST_SHOWN]}")
+        shown = str(name)[:_MOST_SHOWN].encode(errors="replace").decode()
+        raise invalid(f"Malformed Cloud KMS crypto key: {shown}")
     return name
 
 

@@ -59,7 +59,7 @@ def unwrap_key(wrapping_key: bytes, wrapped: str) -> bytes:
     return data_key
 
 
-def decrypted(file: BinaryIO, data_key: bytes) -> BinaryIO:
+def decrypting_file(file: BinaryIO, data_key: bytes) -> BinaryIO:
     """The plain bytes of an encrypted file, as a file that is only read."""
     return cast(BinaryIO, _DecryptedFile(file, data_key))
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
-from localsim.rules.objects.files.body_cipher import apply_cipher, decrypted
+from localsim.rules.objects.files.body_cipher import apply_cipher, decrypting_file
 from localsim.rules.objects.files.durable_files import (
     create_private,
     disk_errors,
@@ -95,7 +95,7 @@ class IncomingBody:
     def open_plain(self) -> BinaryIO:
         """The received bytes to read, from the first on."""
         file: BinaryIO = self.path.open("rb") if self.is_on_disk else io.BytesIO(self.memory)
-        return file if self._data_key is None else decrypted(file, self._data_key)
+        return file if self._data_key is None else decrypting_file(file, self._data_key)
 
     @property
     def is_on_disk(self) -> bool:

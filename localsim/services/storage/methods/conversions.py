@@ -38,10 +38,10 @@ async def commit_copy(service: StorageService, change: Callable[[Converted], Cop
 
 async def _convert(objects: ObjectStore, source: UnconvertedSource) -> ObjectBody:
     with objects.open(source.key, customer=source.customer) as found:
-        return await asyncio.to_thread(_written_again, objects, found, encrypts=source.encrypts)
+        return await asyncio.to_thread(_write_again, objects, found, encrypts=source.encrypts)
 
 
-def _written_again(objects: ObjectStore, found: OpenObject, *, encrypts: bool) -> ObjectBody:
+def _write_again(objects: ObjectStore, found: OpenObject, *, encrypts: bool) -> ObjectBody:
     """The same bytes, sealed, with a key of their own or without one; blocks on the disk."""
     incoming = objects.bodies.receive()
     incoming.encrypt(new_data_key() if encrypts else None)

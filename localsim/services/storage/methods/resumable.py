@@ -20,13 +20,13 @@ from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,
     data_key_of,
-    encrypted,
     new_object,
     receive_data,
     receive_large,
     seal_body,
     upload_keys,
     upload_reply,
+    with_encryption,
 )
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_errors import ChunkError
@@ -69,7 +69,7 @@ async def start_resumable(service: StorageService, call: StorageCall) -> web.Str
     protection = service.objects.protections.choose(bucket, upload_keys(call, resource))
     data_key, encryption = data_key_of(protection)
     start = service.objects.uploads.start
-    upload_id = await service.commit(start, encrypted(new, encryption), data_key)
+    upload_id = await service.commit(start, with_encryption(new, encryption), data_key)
     call.trace.note_session(upload_id, new.name)
     query = urlencode({**call.query, "upload_id": upload_id})
     location = f"{call.origin}{call.request.raw_path.partition('?')[0]}?{query}"

@@ -84,7 +84,7 @@ async def _insert(
             await receive_data(incoming, media)
             if media_of is None:
                 await receive_large(service, call, incoming)
-        new = encrypted(described(), encryption)
+        new = with_encryption(described(), encryption)
         body = await seal_body(service, incoming, new.expected)
         stored = await service.commit(service.objects.publish, new, body)
         call.trace.note_object(stored)
@@ -130,7 +130,7 @@ def data_key_of(protection: Protection | None) -> tuple[bytes | None, dict[str, 
     return data_key, protection.properties([data_key])
 
 
-def encrypted(new: NewObject, encryption: Mapping[str, Any] | None) -> NewObject:
+def with_encryption(new: NewObject, encryption: Mapping[str, Any] | None) -> NewObject:
     """The object with the properties that say how its bytes are encrypted, where they are."""
     return replace(new, properties={**new.properties, **encryption}) if encryption else new
 

@@ -14,7 +14,7 @@ from localsim.accounts import project_number
 from localsim.rules.objects.bucket_settings.bucket_fields import shown_configuration
 from localsim.rules.objects.bucket_settings.placement import shown_placement
 from localsim.rules.objects.buckets.bucket_access import DEFAULT_FIELD
-from localsim.rules.objects.encryption.customer_keys import concealed, listed
+from localsim.rules.objects.encryption.customer_keys import listing_item, without_checksums
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.properties import (
     CUSTOMER_ENCRYPTION,
@@ -151,7 +151,7 @@ def object_reply(
 
     Anybody else who lacks the key of its customer sees no checksums.
     """
-    shown = stored if is_senders else concealed(stored, call.customer_key)
+    shown = stored if is_senders else without_checksums(stored, call.customer_key)
     if shows_lists(call, OBJECT_LISTS):
         resource = apply_mask(full_object_resource(call, shown), call.fields)
     else:
@@ -176,7 +176,7 @@ def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | No
     if listing.prefixes:
         page["prefixes"] = listing.prefixes
     mask = call.fields
-    items = [listed(item) for item in listing.items]
+    items = [listing_item(item) for item in listing.items]
     if not mask or "*" in mask or shows_lists(call, OBJECT_LISTS):
         if items:
             page["items"] = [full_object_resource(call, item) for item in items]

@@ -20,8 +20,8 @@ from localsim.rules.objects.uploads.multipart_uploads import (
 )
 from localsim.services.storage.methods.single_uploads import (
     data_key_of,
-    encrypted,
     upload_keys,
+    with_encryption,
 )
 from localsim.services.storage.resources.object_resources import timestamp
 from localsim.services.storage.service import StorageService
@@ -52,7 +52,7 @@ async def start_upload(service: StorageService, call: StorageCall) -> web.Stream
     def begin() -> str:
         protection = service.objects.protections.choose(service.buckets.get(call.bucket), keys)
         shown = {} if protection is None else protection.shown
-        return service.objects.parts.start(encrypted(new, shown))
+        return service.objects.parts.start(with_encryption(new, shown))
 
     upload_id = await service.commit(begin)
     call.trace.note_session(upload_id, new.name)

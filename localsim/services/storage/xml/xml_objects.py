@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.rules.objects.encryption.customer_keys import concealed
+from localsim.rules.objects.encryption.customer_keys import without_checksums
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
 from localsim.rules.objects.object_copies import Converted
 from localsim.rules.objects.storage_model import (
@@ -23,11 +23,11 @@ from localsim.services.storage.methods.conversions import commit_copy
 from localsim.services.storage.methods.downloads import send_media
 from localsim.services.storage.methods.single_uploads import (
     data_key_of,
-    encrypted,
     receive_data,
     receive_large,
     seal_body,
     upload_keys,
+    with_encryption,
 )
 from localsim.services.storage.resources.object_resources import (
     hash_header,
@@ -64,7 +64,7 @@ async def put_object(service: StorageService, call: StorageCall) -> web.StreamRe
     new = new_object(call)
     keys = upload_keys(call, {})
     data_key, encryption = data_key_of(service.objects.protections.choose(bucket, keys))
-    new = encrypted(new, encryption)
+    new = with_encryption(new, encryption)
     await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
     incoming = service.objects.bodies.receive()
     incoming.encrypt(data_key)
@@ -81,7 +81,7 @@ async def get_object(service: StorageService, call: StorageCall) -> web.StreamRe
     """Send the object's bytes, or the range of them that was asked for; to HEAD only headers."""
     key = call.customer_key
     if call.request.method == "HEAD" and key is None:
-        return _described(service, call)
+        return _head_without_key(service, call)
     with service.objects.open(call.key, call.preconditions, key) as body:
         check_validators(call, body.stored, reading=True)
         return await send_media(call, body, partial(_downloaded_headers, call))
@@ -97,9 +97,9 @@ def _downloaded_headers(call: StorageCall, stored: StoredObject) -> dict[str, st
     return {**object_headers(stored), **replaced}
 
 
-def _described(service: StorageService, call: StorageCall) -> web.Response:
+def _head_without_key(service: StorageService, call: StorageCall) -> web.Response:
     """The headers alone, for which no customer's key is needed, as for metadata in JSON."""
-    stored = concealed(service.objects.get(call.key, call.preconditions, reading=True))
+    stored = without_checksums(service.objects.get(call.key, call.preconditions, reading=True))
     check_validators(call, stored, reading=True)
     headers = {**object_headers(stored), "Content-Length": str(stored.size_bytes)}
     return web.Response(headers=headers)

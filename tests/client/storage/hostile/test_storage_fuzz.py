@@ -46,12 +46,15 @@ PARAMETERS = [
         "rewriteToken",
         "maxBytesRewrittenPerCall",
         "projection",
+        "kmsKeyName",
+        "destinationKmsKeyName",
         "softDeleted",
         "acl",
         "prettyPrint",
     ),
 ]
 VALUES = [
+    "projects/p/locations/us/keyRings/r/cryptoKeys/k",
     *(
         "",
         "0",
@@ -67,6 +70,12 @@ VALUES = [
     ),
     *("url", "json", "kept", "box", "a/b", "**", "{a,b}", "[a-", "%00", "%ff", "items(name", "p"),
 ]
+KMS = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+SEALED = (
+    f"AES256\r\nX-Goog-{{0}}Encryption-Key: {'A' * 43}=\r\n"
+    "X-Goog-{0}Encryption-Key-Sha256: Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU="
+)
+"""All three headers of a key at once."""
 HEADERS = [
     ("Range", ["bytes=0-", "bytes=-0", "bytes=5-1", "bytes=99999999999999999-", "bytes=0-1,2-3"]),
     ("Content-Range", ["bytes */*", "bytes 0-1/2", "bytes 9-1/*", "bytes x", "bytes */0"]),
@@ -82,6 +91,16 @@ HEADERS = [
     ("X-Goog-Hash", ["crc32c=AAAAAA==", "md5=x", "crc32c", "=,="]),
     ("Content-MD5", ["x", "1B2M2Y8AsgTpgAmY7PhCfg=="]),
     ("X-Goog-Copy-Source", ["box/kept", "box", "/", "%ff/x", "nothing/x"]),
+    *(
+        (f"X-Goog-{kind}Encryption-{name}", values)
+        for kind in ("", "Copy-Source-")
+        for name, values in {
+            "Algorithm": ["x", *(SEALED.format(kind) for _ in range(3))],
+            "Key": ["A" * 43 + "=", "\u00e9", ""],
+            "Key-Sha256": ["A" * 43 + "=", "\u00e9"],
+        }.items()
+    ),
+    ("X-Goog-Encryption-Kms-Key-Name", [KMS, f"{KMS}/cryptoKeyVersions/1", "\u00e9"]),
     ("X-Goog-Meta-\u00e9", ["1"]),
     ("X-Goog-Meta-A", ["\u00e9", "x" * 4000, "\t"]),
     ("X-Goog-Project-Id", ["p", "\u00e9"]),
@@ -117,6 +136,7 @@ BODIES = [
 OF_OBJECTS = (
     *("contentType", "contentEncoding", "cacheControl", "customTime", "metadata", "name", "acl"),
     *("temporaryHold", "eventBasedHold", "storageClass", "crc32c", "md5Hash", "retention"),
+    *("kmsKeyName", "customerEncryption"),
 )
 OF_BUCKETS = (
     *("name", "versioning", "lifecycle", "labels", "retentionPolicy", "iamConfiguration", "cors"),
@@ -146,6 +166,11 @@ ODD = [
     *([{"name": "kept"}], [{"name": 5}], [{"name": "kept", "generation": "9" * 19}], [{}] * 40),
     *([{"role": "x", "members": [5]}], {"mode": "Locked", "retainUntilTime": "x"}),
     *("2026-13-45T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999+23:59"),
+    *(KMS, {"defaultKmsKeyName": KMS}, {"defaultKmsKeyName": 5}, {"restrictionMode": "x"}),
+    *(
+        {"googleManagedEncryptionEnforcementConfig": value}
+        for value in ({"restrictionMode": "FullyRestricted"}, {"restrictionMode": []}, 5, [])
+    ),
     *({"uniformBucketLevelAccess": {"enabled": 5}}, {"storage.buckets.list": ["return-999"]}),
 ]
 

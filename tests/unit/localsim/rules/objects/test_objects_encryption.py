@@ -14,7 +14,7 @@ from localsim.rules.objects.encryption.kms_keys import KmsKeys, check_key_name
 from localsim.rules.objects.encryption.protections import NO_KEYS, RequestKeys
 from localsim.rules.objects.files.body_cipher import (
     apply_cipher,
-    decrypted,
+    decrypting_file,
     new_data_key,
     unwrap_key,
     wrap_key,
@@ -76,7 +76,7 @@ def on_disk(objects):
 def test_any_range_is_decrypted_alone(data, start, size):
     key = new_data_key()
     encrypted = apply_cipher(key, data[:33], 0) + apply_cipher(key, data[33:], 33)
-    file = decrypted(io.BytesIO(encrypted), key)
+    file = decrypting_file(io.BytesIO(encrypted), key)
     file.seek(start)
     assert file.read(size) == data[start : start + size]
     assert apply_cipher(key, encrypted[start:], start) == data[start:]
