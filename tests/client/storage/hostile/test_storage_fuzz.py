@@ -28,6 +28,8 @@ CALLS = [
     *(("POST", f"{_BOX}/o/kept/{to}/b/box/o/copy") for to in ("copyTo", "rewriteTo")),
     *(("POST", f"{_BOX}/o/kept/compose"), ("POST", f"{_BOX}/o/kept/moveTo/o/moved")),
     *((verb, "/upload/storage/v1/b/box/o") for verb in ("POST", "POST", "PUT", "DELETE")),
+    *(("POST", f"{_BOX}/o/kept/restore"), ("POST", f"{_BOX}/o/bulkRestore")),
+    *(("POST", f"{_BOX}/restore"), ("GET", f"{_BOX}/operations"), ("GET", f"{_BOX}/operations/x")),
     *(("POST", "/batch/storage/v1"), ("POST", "/retry_test"), ("GET", "/retry_tests")),
     *((verb, "/box/kept") for verb in ("GET", "HEAD", "PUT", "POST", "DELETE")),
     *(("GET", "/box"), ("HEAD", "/box"), ("GET", "/"), ("GET", f"/download{_BOX}/o/kept")),
@@ -35,7 +37,15 @@ CALLS = [
 QUERIES = [
     *("project=p", "uploadType=media&name=new", "uploadType=multipart&name=new", "alt=media"),
     *("uploadType=resumable&name=new", "uploads", "uploadId=x&partNumber=1", "list-type=2"),
-    *("ifGenerationMatch=0", "delimiter=/", "versions=true", "matchGlob=k**", "maxResults=1"),
+    *(
+        "generation=1",
+        "softDeleted=true",
+        "ifGenerationMatch=0",
+        "delimiter=/",
+        "versions=true",
+        "matchGlob=k**",
+        "maxResults=1",
+    ),
 ]
 PARAMETERS = [
     *("project", "name", "uploadType", "upload_id", "uploads", "uploadId", "partNumber", "alt"),
@@ -47,6 +57,10 @@ PARAMETERS = [
         "maxBytesRewrittenPerCall",
         "projection",
         "softDeleted",
+        "restoreToken",
+        "copySourceAcl",
+        "enableObjectRetention",
+        "overrideUnlockedRetention",
         "acl",
         "prettyPrint",
     ),
@@ -122,8 +136,10 @@ OF_BUCKETS = (
     *("name", "versioning", "lifecycle", "labels", "retentionPolicy", "iamConfiguration", "cors"),
     *("location", "storageClass", "defaultEventBasedHold", "softDeletePolicy", "autoclass"),
     *("website", "logging", "billing", "encryption", "objectRetention", "rpo", "acl"),
+    *("customPlacementConfig", "ipFilter"),
 )
 FIELDS = {
+    "bulkRestore": ("matchGlobs", "softDeletedAfterTime", "createdBeforeTime", "allowOverwrite"),
     "compose": ("sourceObjects", "destination", "deleteSourceObjects", "kind"),
     "iam": ("bindings", "version", "etag", "kind"),
     "retry_test": ("instructions", "transport"),
@@ -134,6 +150,8 @@ KEYS = [
     *("role", "members", "condition", "expression", "title", "rule", "action", "type", "age"),
     *("createdBefore", "matchesPrefix", "enabled", "retentionPeriod", "isLocked", "name", "mode"),
     *("generation", "objectPreconditions", "ifGenerationMatch", "uniformBucketLevelAccess"),
+    *("dataLocations", "publicNetworkSource", "allowedIpCidrRanges", "vpcNetworkSources"),
+    *("terminalStorageClass", "retentionDurationSeconds", "maxAgeSeconds", "network"),
     *("storage.buckets.list", "retainUntilTime", "effectiveTime", "storageClass", "origin", ""),
 ]
 ODD = [
@@ -146,6 +164,9 @@ ODD = [
     *([{"name": "kept"}], [{"name": 5}], [{"name": "kept", "generation": "9" * 19}], [{}] * 40),
     *([{"role": "x", "members": [5]}], {"mode": "Locked", "retainUntilTime": "x"}),
     *("2026-13-45T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999+23:59"),
+    *({"dataLocations": ["US-EAST1", "US-WEST1"]}, {"retentionDurationSeconds": 604800}),
+    *({"enabled": True, "terminalStorageClass": "ARCHIVE"}, {"mode": "Disabled"}, ["::/0"]),
+    *({"mode": "Enabled", "publicNetworkSource": {"allowedIpCidrRanges": ["127.0.0.0/8"]}},),
     *({"uniformBucketLevelAccess": {"enabled": 5}}, {"storage.buckets.list": ["return-999"]}),
 ]
 
