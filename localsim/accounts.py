@@ -1,17 +1,21 @@
-"""The number of each project, and the e-mail addresses of its service accounts."""
+"""The project of the cloud, and the e-mail addresses of service accounts."""
 
-from zlib import crc32
+import hashlib
+import re
 
-OWN_PROJECT, OWN_PROJECT_NUMBER = "local-project", 424_242_424_242
-_FIRST_NUMBER = 100_000_000_000
-"""Google's numbers of projects have twelve digits."""
+PROJECT = "local-project"
+PROJECT_NUMBER = 424242424242
+_NUMBERS_FROM, _NUMBERS = 10**11, 9 * 10**11
 
 
 def project_number(project: str) -> int:
-    """The number of a project: that of any other than the simulator's own is made of its name."""
-    if project == OWN_PROJECT:
-        return OWN_PROJECT_NUMBER
-    return _FIRST_NUMBER + crc32(project.encode(errors="replace"))
+    """The number of a project; any name but that of the cloud's own has one made of the name."""
+    if project == PROJECT:
+        return PROJECT_NUMBER
+    if re.fullmatch("[0-9]{1,18}", project):
+        return int(project)
+    digest = hashlib.sha256(project.encode(errors="replace")).digest()
+    return _NUMBERS_FROM + int.from_bytes(digest[:8]) % _NUMBERS
 
 
 def email(account: str, project: str) -> str:

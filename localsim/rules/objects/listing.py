@@ -12,7 +12,7 @@ from typing import Any
 
 from localsim.rules.objects.glob import Glob, compile_glob
 from localsim.rules.objects.storage_model import StoredObject, invalid
-from localsim.rules.objects.tables import OBJECT_COLUMNS, object_of_row
+from localsim.rules.objects.tables import OBJECT_FIELDS, object_of_row
 
 MAX_PAGE = 1000
 MAX_REJECTED = 5000
@@ -35,7 +35,7 @@ _ORDERED_VERSIONS = (
     " ORDER BY name, generation"
 )
 _ORDERED_DELETED = (
-    f"SELECT {OBJECT_COLUMNS} FROM storage_soft_deleted"
+    f"SELECT {OBJECT_FIELDS} FROM storage_soft_deleted"
     " WHERE bucket = :bucket AND (name, generation) >= (:name, :generation)"
     " AND hard_delete_s > :now_s ORDER BY name, generation"
 )
@@ -94,12 +94,9 @@ class _Walk:
         self, connection: sqlite3.Connection, bucket: str, query: ListQuery, now_s: float
     ) -> None:
         self._connection = connection
+        self._bucket = bucket
         self._query = query
-        self._statement = _ORDERED_VERSIONS if query.versions else _ORDERED_LIVE
-        self._values: dict[str, object] = {"bucket": bucket}
-        if query.soft_deleted:
-            self._statement = _ORDERED_DELETED
-            self._values["now_s"] = now_s
+        self._now_s = now_s
         self._glob: Glob | None = compile_glob(query.match_glob) if query.match_glob else None
         self._literal = "" if self._glob is None else self._glob.literal
         self._most_effort = MAX_EFFORT + (0 if self._glob is None else self._glob.effort)
@@ -117,6 +114,12 @@ class _Walk:
         query = self._query
         start = max(query.start, query.prefix, self._literal)
         return start, query.start_generation if start == query.start else 0
+
+    @property
+    def _statement(self) -> str:
+        if self._query.soft_deleted:
+            return _ORDERED_DELETED
+        return _ORDERED_VERSIONS if self._query.versions else _ORDERED_LIVE
 
     @property
     def _is_full(self) -> bool:
@@ -160,7 +163,13 @@ class _Walk:
         """The rows in range, read one by one."""
         query, (name, generation) = self._query, position
         rows = self._connection.execute(
-            self._statement, {**self._values, "name": name, "generation": generation}
+            self._statement,
+            {
+                "bucket": self._bucket,
+                "name": name,
+                "generation": generation,
+                "now_s": self._now_s,
+            },
         )
         for row in rows:
             name = row[_NAME]

@@ -71,7 +71,7 @@ SCHEMA = (
     hard_delete_s REAL NOT NULL,
     PRIMARY KEY (name, generation)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS storage_operations (
+    """CREATE TABLE IF NOT EXISTS storage_bulk_restores (
     bucket TEXT NOT NULL,
     id TEXT NOT NULL,
     metadata TEXT NOT NULL,
@@ -116,7 +116,7 @@ TABLES = (
     "storage_noncurrent",
     "storage_soft_deleted",
     "storage_deleted_buckets",
-    "storage_operations",
+    "storage_bulk_restores",
     "storage_bodies",
     "storage_uploads",
     "storage_multiparts",
@@ -142,7 +142,7 @@ _encode = json.JSONEncoder().encode
 _OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
 _PROPERTIES, _FILES = map(_OBJECT_COLUMNS.index, ("properties", "body_files"))
 _values = attrgetter(*_OBJECT_COLUMNS)
-OBJECT_COLUMNS = ", ".join(_OBJECT_COLUMNS)
+OBJECT_FIELDS = ", ".join(_OBJECT_COLUMNS)
 OBJECT_PLACEHOLDERS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 

@@ -11,10 +11,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from localsim.rules.model.cloud_errors import CloudError, Code
-from localsim.rules.objects.buckets.placement import location_of_settings, location_type
 from localsim.rules.objects.storage_model import Bucket, StorageError
 from localsim.rules.objects.store import ObjectStore
 from localsim.services.net.wire_errors import abort_call
+from localsim.services.storage.wire.resources import location_of, location_type_of
 
 METHOD = "/google.storage.control.v2.StorageControl/GetStorageLayout"
 PERMISSION = "storage.objects.list"
@@ -68,9 +68,7 @@ def _bucket(objects: ObjectStore, name: str) -> Bucket:
 
 
 def _encoded(layout: Any, name: str, bucket: Bucket) -> bytes:
-    settings = bucket.properties
-    location = location_of_settings(settings)
-    found = layout(name=name, location=location, location_type=location_type(settings))
+    found = layout(name=name, location=location_of(bucket), location_type=location_type_of(bucket))
     encoded: bytes = found.SerializeToString()
     return encoded
 

@@ -36,15 +36,15 @@ class StorageOperations:
         now_s = self._clock.now()
         made = StorageOperation(bucket, secrets.token_urlsafe(24), metadata, now_s)
         with self._database.change():
-            statement = "DELETE FROM storage_operations WHERE created_s < ?"
+            statement = "DELETE FROM storage_bulk_restores WHERE created_s < ?"
             self._database.execute(statement, now_s - KEPT_S)
             row = bucket, made.id, json.dumps(metadata), now_s
-            self._database.execute("INSERT INTO storage_operations VALUES (?, ?, ?, ?)", *row)
+            self._database.execute("INSERT INTO storage_bulk_restores VALUES (?, ?, ?, ?)", *row)
         return made
 
     def get(self, bucket: str, operation_id: str) -> StorageOperation:
         """The operation of that id; raises 404."""
-        query = "SELECT * FROM storage_operations WHERE bucket = ? AND id = ?"
+        query = "SELECT * FROM storage_bulk_restores WHERE bucket = ? AND id = ?"
         row = self._database.execute(query, bucket, operation_id).fetchone()
         if row is None:
             raise StorageError(404, "notFound", "The specified operation does not exist.")
@@ -52,12 +52,14 @@ class StorageOperations:
 
     def list(self, bucket: str, *, start: str, limit: int) -> list[StorageOperation]:
         """The first `limit` operations of a bucket, from the id `start` on."""
-        query = "SELECT * FROM storage_operations WHERE bucket = ? AND id >= ? ORDER BY id LIMIT ?"
+        query = (
+            "SELECT * FROM storage_bulk_restores WHERE bucket = ? AND id >= ? ORDER BY id LIMIT ?"
+        )
         return [_operation(row) for row in self._database.execute(query, bucket, start, limit)]
 
     def drop_all(self, bucket: str) -> None:
         """Within a change: delete the operations of a bucket that is deleted."""
-        self._database.execute("DELETE FROM storage_operations WHERE bucket = ?", bucket)
+        self._database.execute("DELETE FROM storage_bulk_restores WHERE bucket = ?", bucket)
 
 
 def _operation(row: tuple[Any, ...]) -> StorageOperation:

@@ -5,7 +5,6 @@ from typing import Any
 from aiohttp import web
 
 from localsim.rules.objects.buckets.ip_filter import summarized_filter
-from localsim.rules.objects.buckets.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
@@ -21,6 +20,8 @@ from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 from localsim.services.storage.wire.resources import (
     Resource,
     bucket_resource,
+    location_of,
+    location_type_of,
     reply,
 )
 
@@ -124,16 +125,16 @@ async def test_iam_permissions(service: StorageService, call: StorageCall) -> we
 
 async def get_storage_layout(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """The bucket's location, and that its names are flat."""
-    settings = service.buckets.get(call.bucket).properties
+    bucket = service.buckets.get(call.bucket)
     resource: Resource = {
         "kind": "storage#storageLayout",
         "bucket": call.bucket,
-        "location": location_of_settings(settings),
-        "locationType": location_type(settings),
+        "location": location_of(bucket),
+        "locationType": location_type_of(bucket),
         "hierarchicalNamespace": {"enabled": False},
     }
-    if "customPlacementConfig" in settings:
-        resource["customPlacementConfig"] = settings["customPlacementConfig"]
+    if "customPlacementConfig" in bucket.properties:
+        resource["customPlacementConfig"] = bucket.properties["customPlacementConfig"]
     return reply(call, resource)
 
 

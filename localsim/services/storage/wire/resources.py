@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from localsim.accounts import project_number
-from localsim.rules.objects.buckets.placement import shown_placement
+from localsim import accounts
+from localsim.rules.objects.buckets import placement
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
@@ -97,17 +97,27 @@ def bucket_resource(bucket: Bucket, origin: str) -> Resource:
         "kind": "storage#bucket",
         "id": bucket.name,
         "selfLink": f"{origin}/storage/v1/b/{bucket.name}",
+        "projectNumber": str(accounts.project_number(bucket.project)),
         "name": bucket.name,
-        "projectNumber": str(project_number(bucket.project)),
         "generation": str(bucket.generation),
         "metageneration": str(bucket.metageneration),
         "storageClass": "STANDARD",
         **bucket.properties,
-        **shown_placement(bucket.properties),
+        **placement.shown_placement(bucket.properties),
         "timeCreated": timestamp(bucket.created_s),
         "updated": timestamp(bucket.updated_s),
         "etag": bucket.etag,
     }
+
+
+def location_of(bucket: Bucket) -> str:
+    """The bucket's location in capitals."""
+    return placement.location_of_settings(bucket.properties)
+
+
+def location_type_of(bucket: Bucket) -> str:
+    """The type of a bucket's location: region, dual-region, multi-region or zone."""
+    return placement.location_type(bucket.properties)
 
 
 def object_resource(stored: StoredObject, origin: str) -> Resource:
