@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from localsim.server.tls_services import TlsServices
     from localsim.services.ssh.ssh_server import SshServer
 
-PROJECT = accounts.PROJECT
-PROJECT_NUMBER = accounts.PROJECT_NUMBER
+PROJECT, PROJECT_NUMBER = accounts.PROJECT, accounts.PROJECT_NUMBER
 ZONE = "us-west4-a"
 BUCKET = "local-bucket"
 MANUAL_START_S = 1_800_000_000.0

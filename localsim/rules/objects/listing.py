@@ -12,7 +12,7 @@ from typing import Any
 
 from localsim.rules.objects.glob import Glob, compile_glob
 from localsim.rules.objects.storage_model import StoredObject, invalid
-from localsim.rules.objects.tables import OBJECT_COLUMNS, object_of_row
+from localsim.rules.objects.tables import OBJECT_FIELDS, object_of_row
 
 MAX_PAGE = 1000
 MAX_REJECTED = 5000
@@ -35,12 +35,12 @@ _ORDERED_VERSIONS = (
     " ORDER BY name, generation"
 )
 _ORDERED_DELETED = (
-    f"SELECT {OBJECT_COLUMNS} FROM storage_soft_deleted"
+    f"SELECT {OBJECT_FIELDS} FROM storage_soft_deleted"
     " WHERE bucket = :bucket AND (name, generation) >= (:name, :generation)"
     " AND hard_delete_s > :now_s ORDER BY name, generation"
 )
 _FOLDER = 0  # the generation of a row that stands for a folder
-_OTHERS = OBJECT_COLUMNS.split(", ")[3:]
+_OTHERS = OBJECT_FIELDS.split(", ")[3:]
 _FOLDER_ROW = ", ".join(["bucket", "name", str(_FOLDER), *["NULL"] * len(_OTHERS)])
 _ORDERED_WITH_FOLDERS = (
     f"{_LIVE} UNION ALL SELECT {_FOLDER_ROW} FROM storage_folders WHERE bucket = :bucket"
@@ -180,7 +180,8 @@ class _Walk:
         """The rows in range, read one by one."""
         query, (name, generation) = self._query, position
         rows = self._connection.execute(
-            self._statement, {**self._values, "name": name, "generation": generation}
+            self._statement,
+            {**self._values, "name": name, "generation": generation},
         )
         for row in rows:
             name = row[_NAME]

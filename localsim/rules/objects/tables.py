@@ -182,7 +182,7 @@ _encode = json.JSONEncoder().encode
 _OBJECT_COLUMNS = tuple(field.name for field in dataclasses.fields(StoredObject))
 _PROPERTIES, _FILES = map(_OBJECT_COLUMNS.index, ("properties", "body_files"))
 _values = attrgetter(*_OBJECT_COLUMNS)
-OBJECT_COLUMNS = ", ".join(_OBJECT_COLUMNS)
+OBJECT_FIELDS = ", ".join(_OBJECT_COLUMNS)
 OBJECT_PLACEHOLDERS = ", ".join("?" * len(_OBJECT_COLUMNS))
 
 

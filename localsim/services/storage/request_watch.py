@@ -24,7 +24,7 @@ _VERBS = {
     "storage.objects.delete": RequestVerb.DELETE,
     **{
         f"storage.objects.{name}": RequestVerb.COPY
-        for name in ("compose", "copy", "move", "rewrite")
+        for name in ("compose", "copy", "move", "restore", "rewrite")
     },
 }
 """The methods that are what their name says; of the others their handlers say it."""

@@ -5,7 +5,7 @@ on status codes, the words are ours.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from localsim.rules.objects.storage_model import (
@@ -108,8 +108,8 @@ def _check_new(bucket: Bucket, retention: Mapping[str, Any], now_s: float) -> No
 def _moment_s(text: Any) -> float:
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise invalid(f"Invalid value for retainUntilTime: '{text}'")
-    return moment.timestamp()
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):  # of a year that there is not
+        pass
+    raise invalid(f"Invalid value for retainUntilTime: '{text}'")

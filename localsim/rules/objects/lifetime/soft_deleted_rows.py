@@ -12,13 +12,13 @@ from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.lifetime.soft_delete import soft_deleted_object
 from localsim.rules.objects.storage_model import ObjectKey, StoredObject
 from localsim.rules.objects.tables import (
-    OBJECT_COLUMNS,
+    OBJECT_FIELDS,
     OBJECT_PLACEHOLDERS,
     object_of_row,
     row_of_object,
 )
 
-_CHOSEN = f"SELECT {OBJECT_COLUMNS} FROM storage_soft_deleted"
+_CHOSEN = f"SELECT {OBJECT_FIELDS} FROM storage_soft_deleted"
 
 
 class SoftDeletedRows:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from localsim.rules.objects.bucket_settings.web_settings import checked_cors
 from localsim.rules.objects.buckets.bucket_store import Buckets
 from localsim.rules.objects.storage_model import StorageError
 
@@ -99,8 +100,11 @@ def _grant(buckets: Buckets, request: web.Request) -> PageGrant | None:
     method = request.method
     if method == "OPTIONS":
         method = request.headers.get("Access-Control-Request-Method", "")
-    rules = (rule for rule in settings.get("cors") or () if _is_for(rule, origin, method))
-    return next((PageGrant(origin, rule) for rule in rules), None)
+    try:
+        rules = checked_cors(settings.get("cors")) or ()
+    except StorageError:  # of a state that was kept before rules were checked
+        return None
+    return next((PageGrant(origin, rule) for rule in rules if _is_for(rule, origin, method)), None)
 
 
 def _is_for(rule: Mapping[str, Any], origin: str, method: str) -> bool:

@@ -28,6 +28,8 @@ CALLS = [
     *(("POST", f"{_BOX}/o/kept/{to}/b/box/o/copy") for to in ("copyTo", "rewriteTo")),
     *(("POST", f"{_BOX}/o/kept/compose"), ("POST", f"{_BOX}/o/kept/moveTo/o/moved")),
     *((verb, "/upload/storage/v1/b/box/o") for verb in ("POST", "POST", "PUT", "DELETE")),
+    *(("POST", f"{_BOX}/o/kept/restore"), ("POST", f"{_BOX}/o/bulkRestore")),
+    *(("POST", f"{_BOX}/restore"), ("GET", f"{_BOX}/operations"), ("GET", f"{_BOX}/operations/x")),
     *(("POST", "/batch/storage/v1"), ("POST", "/retry_test"), ("GET", "/retry_tests")),
     *((verb, "/box/kept") for verb in ("GET", "HEAD", "PUT", "POST", "DELETE")),
     *(("GET", "/box"), ("HEAD", "/box"), ("GET", "/"), ("GET", f"/download{_BOX}/o/kept")),
@@ -35,7 +37,15 @@ CALLS = [
 QUERIES = [
     *("project=p", "uploadType=media&name=new", "uploadType=multipart&name=new", "alt=media"),
     *("uploadType=resumable&name=new", "uploads", "uploadId=x&partNumber=1", "list-type=2"),
-    *("ifGenerationMatch=0", "delimiter=/", "versions=true", "matchGlob=k**", "maxResults=1"),
+    *(
+        "generation=1",
+        "softDeleted=true",
+        "ifGenerationMatch=0",
+        "delimiter=/",
+        "versions=true",
+        "matchGlob=k**",
+        "maxResults=1",
+    ),
 ]
 PARAMETERS = [
     *("project", "name", "uploadType", "upload_id", "uploads", "uploadId", "partNumber", "alt"),
@@ -49,6 +59,10 @@ PARAMETERS = [
         "kmsKeyName",
         "destinationKmsKeyName",
         "softDeleted",
+        "restoreToken",
+        "copySourceAcl",
+        "enableObjectRetention",
+        "overrideUnlockedRetention",
         "acl",
         "prettyPrint",
     ),
@@ -142,8 +156,10 @@ OF_BUCKETS = (
     *("name", "versioning", "lifecycle", "labels", "retentionPolicy", "iamConfiguration", "cors"),
     *("location", "storageClass", "defaultEventBasedHold", "softDeletePolicy", "autoclass"),
     *("website", "logging", "billing", "encryption", "objectRetention", "rpo", "acl"),
+    *("customPlacementConfig", "ipFilter"),
 )
 FIELDS = {
+    "bulkRestore": ("matchGlobs", "softDeletedAfterTime", "createdBeforeTime", "allowOverwrite"),
     "compose": ("sourceObjects", "destination", "deleteSourceObjects", "kind"),
     "iam": ("bindings", "version", "etag", "kind"),
     "retry_test": ("instructions", "transport"),
@@ -154,6 +170,8 @@ KEYS = [
     *("role", "members", "condition", "expression", "title", "rule", "action", "type", "age"),
     *("createdBefore", "matchesPrefix", "enabled", "retentionPeriod", "isLocked", "name", "mode"),
     *("generation", "objectPreconditions", "ifGenerationMatch", "uniformBucketLevelAccess"),
+    *("dataLocations", "publicNetworkSource", "allowedIpCidrRanges", "vpcNetworkSources"),
+    *("terminalStorageClass", "retentionDurationSeconds", "maxAgeSeconds", "network"),
     *("storage.buckets.list", "retainUntilTime", "effectiveTime", "storageClass", "origin", ""),
 ]
 ODD = [
@@ -171,6 +189,9 @@ ODD = [
         {"googleManagedEncryptionEnforcementConfig": value}
         for value in ({"restrictionMode": "FullyRestricted"}, {"restrictionMode": []}, 5, [])
     ),
+    *({"dataLocations": ["US-EAST1", "US-WEST1"]}, {"retentionDurationSeconds": 604800}),
+    *({"enabled": True, "terminalStorageClass": "ARCHIVE"}, {"mode": "Disabled"}, ["::/0"]),
+    *({"mode": "Enabled", "publicNetworkSource": {"allowedIpCidrRanges": ["127.0.0.0/8"]}},),
     *({"uniformBucketLevelAccess": {"enabled": 5}}, {"storage.buckets.list": ["return-999"]}),
 ]
 

@@ -99,6 +99,7 @@ def test_a_retention_that_cannot_be_is_refused(lockable, change, message):
         {"mode": "Locked", "retainUntilTime": "tomorrow"},
         {"mode": "Locked", "retainUntilTime": "2030-01-01T00:00:00"},
         {"mode": "Locked", "retainUntilTime": 5},
+        {"mode": "Locked", "retainUntilTime": "9999-12-31T23:59:59-23:59"},
     ],
 )
 def test_a_retention_that_does_not_read_is_refused(value):

@@ -240,3 +240,16 @@ def test_a_reset_forgets_it(soft):
     soft.delete("a")
     soft.store.begin_again("p", "box", {})
     assert (kept(soft), soft.store.next_hard_deletion_s()) == ([], None)
+
+
+def test_a_state_from_before_soft_delete_opens(objects, tmp_path):
+    stored = objects.put("a", LARGE)
+    with objects.store.database.change():
+        for table in ("soft_deleted", "deleted_buckets", "operations"):
+            objects.store.database.execute(f"DROP TABLE storage_{table}")
+    objects.store.close()
+    objects.store = ObjectStore(tmp_path / "storage", objects.clock)
+    set_policy(objects)
+    objects.delete("a")
+    restore(objects, "a", stored.generation)
+    assert objects.read("a") == LARGE
