@@ -145,7 +145,7 @@ def _applications(
     own = _guards(parts.ports, *OWN_NAMES)
     public_keys = parts.project.signing_keys.public_keys
     signatures = SignatureVerifier(parts.objects.hmac_keys, public_keys)
-    authorization = storage_authorization(callers, parts.objects.buckets.roles_of, signatures)
+    authorization = storage_authorization(callers, parts.objects.roles_of, signatures)
     storage_guards = (*guards, authorization)
     authorize = other_api_authorization(callers, PROJECT)
     log = _request_log(parts, state, stack)

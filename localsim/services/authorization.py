@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import grpc
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from localsim.rules.model.cloud_errors import CloudError, unimplemented
-from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.objects.storage_model import ObjectKey, StorageError
 from localsim.rules.scenario.roles import TPU_METHODS
 from localsim.services.auth import iam
 from localsim.services.auth.tokens import AccessTokens, WorkerTokens, require_scope, unknown_caller
@@ -26,12 +26,12 @@ from localsim.services.rest import discovery, rest
 from localsim.services.storage import control_grpc
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.permissions import (
-    bucket_of,
+    StorageNeeds,
     is_form_upload,
     is_of_session,
     is_xml,
+    needs_of,
     permission_denied,
-    permissions_of,
     refusal,
     xml_refusal,
 )
@@ -52,6 +52,7 @@ NEIGHBOURS = {
 ROUTING = "x-goog-request-params"
 REALM = 'Bearer realm="https://accounts.google.com/"'
 _Interceptor: Any = grpc.aio.ServerInterceptor
+_RolesOf = Callable[[ObjectKey, Collection[str]], Iterable[str]]
 _Refuse = Callable[[web.Request, Any], web.Response]
 
 
@@ -155,7 +156,7 @@ class StorageAuthorization:
     """Authorizes requests of Cloud Storage."""
 
     callers: Authenticator
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]]
+    roles_of: _RolesOf
     signatures: SignatureVerifier | None
 
     def check(self, request: web.Request) -> None:
@@ -173,44 +174,61 @@ class StorageAuthorization:
         signer = None
         if self.signatures is not None and is_xml(request):
             signer = signer_of(self.signatures, request)
-        self._require(request, signer, bucket_of(request.method, request.raw_path))
+        self._require(request, signer, needs_of(request.method, request.raw_path))
 
     def _authorize_form(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
         try:
-            self._require(request, signer, bucket)
+            self._require(request, signer, needs_of(request.method, f"/{quote(bucket)}"))
         except CloudError as error:
             raise xml_refusal(error) from None
 
-    def _require(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
-        asked = permissions_of(request.method, request.raw_path)
+    def _require(self, request: web.Request, signer: Signer | None, needs: StorageNeeds) -> None:
         if signer is not None:
             account = self.callers.signer(signer, secure=request.secure)
         else:
-            account = self.callers.of(request, STORAGE, asked[0] if asked else request.method)
-        if account is None:
-            return
-        held = iam.granted_permissions(account, asked)
-        if not asked or len(held) < len(asked):
-            account = iam.with_roles(account, self.bucket_roles(bucket, iam.members_of(account)))
-            held = iam.granted_permissions(account, asked)
-        for permission in asked:
-            if permission not in held:
-                raise permission_denied(account.email, permission)
-        request[ACCOUNT] = account
+            account = _storage_caller(self.callers, request, needs)
+        if account is not None:
+            request[ACCOUNT] = _authorized(account, needs, self.roles_of)
 
 
 def storage_authorization(
     callers: Authenticator,
-    bucket_roles: Callable[[str, Collection[str]], Iterable[str]] = lambda *_: (),
+    roles_of: _RolesOf = lambda *_: (),
     signatures: SignatureVerifier | None = None,
 ) -> Middleware:
     """A middleware that authorizes requests of Cloud Storage.
 
-    `bucket_roles` returns the roles that a bucket's policy gives some members: it is asked for who
-    lacks a permission in the project.
+    `roles_of` returns the roles that the policy of a bucket, and the access control list of an
+    object, give some members: it is asked for who lacks a permission in the project. With TLS a
+    caller without token has what everybody has.
     """
-    authorization = StorageAuthorization(callers, bucket_roles, signatures)
+    authorization = StorageAuthorization(callers, roles_of, signatures)
     return _checked(callers, authorization.check, refusal)
+
+
+def _authorized(account: iam.Account, needs: StorageNeeds, roles_of: _RolesOf) -> iam.Account:
+    """The account with the roles that it needs beside those in the project; raises CloudError."""
+    asked = [permission for permission, _ in needs.of_permissions]
+    missing = set(asked).difference(iam.granted_permissions(account, asked))
+    members = iam.members_of(account)
+    for permission, key in needs.of_permissions:
+        if permission in missing:
+            local = iam.with_roles(account, roles_of(key, members))
+            if not iam.granted_permissions(local, [permission]):
+                raise permission_denied(account.email, permission)
+    if missing or not asked:
+        return iam.with_roles(account, roles_of(needs.key, members))
+    return account
+
+
+def _storage_caller(
+    callers: Authenticator, request: web.Request, needs: StorageNeeds
+) -> iam.Account | None:
+    """The account that calls; None for one that may do everything. Raises CloudError."""
+    asked = needs.of_permissions
+    if request.secure and "Authorization" not in request.headers and asked and needs.key.bucket:
+        return iam.Account(iam.ANONYMOUS, ())
+    return callers.of(request, STORAGE, asked[0][0] if asked else request.method)
 
 
 def other_api_authorization(callers: Authenticator, project: str) -> Authorize:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from localsim.clock import Clock
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.object_access import with_access
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
@@ -87,7 +88,8 @@ class ObjectChanges:
         check_deletable(bucket, replaced, self._clock.now())
         if replaced is not None:
             self.rows.retire(replaced, keep=has_versions(bucket))
-        completed = dataclasses.replace(new, properties=new_properties(bucket, new.properties))
+        properties = with_access(bucket, new.properties)
+        completed = dataclasses.replace(new, properties=new_properties(bucket, properties))
         stored = self.rows.insert(completed, body, components)
         return with_expiration(bucket, stored)
 
@@ -129,7 +131,9 @@ class ObjectChanges:
         with self.database.change():
             original = self.find(source, source_preconditions)
             if keeps_metadata:
-                new = dataclasses.replace(new, properties=inherited_properties(original))
+                new = dataclasses.replace(
+                    new, properties=inherited_properties(original, new.properties)
+                )
             components = original.component_count
             if components is not None and self.needs_rewrite(original, new):
                 components = 1

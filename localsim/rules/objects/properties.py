@@ -20,6 +20,9 @@ MAX_METADATA_BYTES = 8 * 1024
 HOLD_FIELDS = ("temporaryHold", "eventBasedHold")
 RETENTION_START = "retentionStart"
 """Not a field of the API: when, in seconds, an event-based hold was last released."""
+ACL, PREDEFINED_ACL, OWNER_EMAIL = "acl", "predefinedAcl", "owner"
+ACCESS_FIELDS = (ACL, PREDEFINED_ACL, OWNER_EMAIL)
+"""The list that is asked for, in full or by name, or that an object has; and who wrote it."""
 
 _TEXT_FIELDS = (
     "cacheControl",
@@ -30,7 +33,7 @@ _TEXT_FIELDS = (
     "customTime",
     "storageClass",
 )
-_UNSUPPORTED_FIELDS = ("acl", "contexts", "customerEncryption", "kmsKeyName", "retention")
+_UNSUPPORTED_FIELDS = ("contexts", "customerEncryption", "kmsKeyName", "retention")
 _FIXED_AFTER_WRITE = ("storageClass",)
 
 
@@ -39,9 +42,11 @@ def writable_properties(resource: Properties) -> dict[str, Any]:
     for name in _UNSUPPORTED_FIELDS:
         if resource.get(name):
             raise not_implemented(f"The object field {name!r}")
-    properties = {
+    properties: dict[str, Any] = {
         name: _checked_text(name, resource[name]) for name in _TEXT_FIELDS if name in resource
     }
+    if resource.get(ACL):
+        properties[ACL] = _checked_entries(resource[ACL])
     if properties.get("storageClass") is not None:
         properties["storageClass"] = checked_storage_class(properties["storageClass"])
     _moment(properties.get("customTime"))
@@ -116,6 +121,13 @@ def _checked_text(name: str, value: Any) -> str | None:
         raise invalid(f"{name} must be a string.")
     if not value.isprintable():  # it comes back as a response header
         raise invalid(f"{name} must not contain unprintable characters.")
+    return value
+
+
+def _checked_entries(value: Any) -> list[Any]:
+    """A list of access controls; what is in it depends on the bucket."""
+    if not isinstance(value, list):
+        raise invalid("Invalid value for access control list")
     return value
 
 

@@ -8,7 +8,12 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from localsim.rules.objects.properties import DEFAULT_CLASS, HOLD_FIELDS, RETENTION_START
+from localsim.rules.objects.properties import (
+    ACCESS_FIELDS,
+    DEFAULT_CLASS,
+    HOLD_FIELDS,
+    RETENTION_START,
+)
 from localsim.rules.objects.storage_model import (
     Bucket,
     Properties,
@@ -84,7 +89,11 @@ def new_properties(bucket: Bucket, properties: Properties) -> dict[str, Any]:
     return result
 
 
-def inherited_properties(source: StoredObject) -> dict[str, Any]:
-    """The metadata that a copy takes from its source, which excludes holds and class."""
-    left = (*_OF_A_GENERATION, *HOLD_FIELDS, "storageClass")
-    return {name: value for name, value in source.properties.items() if name not in left}
+def inherited_properties(source: StoredObject, asked: Properties) -> dict[str, Any]:
+    """The metadata that a copy takes from its source, which excludes holds, class and access.
+
+    Of what is `asked` for the copy only the access counts.
+    """
+    left = (*_OF_A_GENERATION, *HOLD_FIELDS, *ACCESS_FIELDS, "storageClass")
+    taken = {name: value for name, value in source.properties.items() if name not in left}
+    return taken | {name: asked[name] for name in ACCESS_FIELDS if name in asked}

@@ -81,7 +81,9 @@ class ObjectRewrites:
         original = self._store.find(request.source, request.source_preconditions)
         new = request.new
         if request.keeps_metadata:
-            new = dataclasses.replace(new, properties=inherited_properties(original))
+            new = dataclasses.replace(
+                new, properties=inherited_properties(original, new.properties)
+            )
         step_bytes = request.call_bytes or DEFAULT_CALL_BYTES
         if original.size_bytes <= step_bytes or not self._store.needs_rewrite(original, new):
             return self._finished(original, new)

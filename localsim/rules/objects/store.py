@@ -7,7 +7,7 @@ disk. A change made alone blocks as well; several share a transaction by `databa
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,14 +15,17 @@ from typing import BinaryIO
 from localsim.clock import Clock
 from localsim.rules.objects.access.hmac_keys import HmacKeys
 from localsim.rules.objects.buckets.bucket_store import Buckets
+from localsim.rules.objects.buckets.notification_configs import NotificationConfigs
+from localsim.rules.objects.buckets.object_access import changed_access
 from localsim.rules.objects.files.body_directory import BodyDirectory
 from localsim.rules.objects.files.incoming_body import ObjectBody
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.listing import Listing, ListQuery, list_page
 from localsim.rules.objects.multipart_uploads import MultipartUploads
 from localsim.rules.objects.object_copies import ObjectChanges
+from localsim.rules.objects.object_lists import ObjectLists
 from localsim.rules.objects.object_rows import ObjectRows
-from localsim.rules.objects.properties import changed_properties
+from localsim.rules.objects.properties import ACCESS_FIELDS, changed_properties
 from localsim.rules.objects.retention import with_expiration
 from localsim.rules.objects.rewrites import ObjectRewrites
 from localsim.rules.objects.storage_model import (
@@ -117,6 +120,8 @@ class ObjectStore(ObjectChanges):
         buckets = Buckets(database, clock, also_delete=self.parts.drop_all)
         super().__init__(database, bodies, ObjectRows(database, bodies, clock), buckets, clock)
         self.rewrites = ObjectRewrites(self, clock)
+        self.lists = ObjectLists(self, clock)
+        self.notifications = NotificationConfigs(database, buckets)
         self.uploads.drop_expired()
         self.bodies.sweep(kept=self.rows.files(), unfinished=self.uploads.unfinished())
 
@@ -174,6 +179,15 @@ class ObjectStore(ObjectChanges):
             page.items = [with_expiration(found, stored) for stored in page.items]
         return page
 
+    def roles_of(self, key: ObjectKey, members: Collection[str]) -> frozenset[str]:
+        """The roles that the policy of a bucket, and the list of an object, give the members.
+
+        A key without a name is about the bucket alone.
+        """
+        with self.database.snapshot():
+            roles = self.buckets.roles_of(key.bucket, members)
+            return roles | self.lists.roles_of(key, members) if key.name else roles
+
     def publish(
         self, new: NewObject, body: ObjectBody, *, upload_id: str | None = None
     ) -> StoredObject:
@@ -223,12 +237,19 @@ class ObjectStore(ObjectChanges):
     ) -> StoredObject:
         with self.database.change():
             stored = self.find(key, preconditions)
+            bucket = self.buckets.get(key.bucket)
             now_s = self._clock.now()
+            access = changed_access(bucket, stored, change)
+            before, after = (
+                {name: value for name, value in fields.items() if name not in ACCESS_FIELDS}
+                for fields in (stored.properties, change)
+            )
+            changed = changed_properties(before, after, keeping=keep, now_s=now_s)
             result = dataclasses.replace(
                 stored,
-                properties=changed_properties(stored.properties, change, keeping=keep, now_s=now_s),
+                properties={**changed, **access},
                 metageneration=stored.metageneration + 1,
                 updated_s=now_s,
             )
             self.rows.write(result)
-            return with_expiration(self.buckets.get(key.bucket), result)
+            return with_expiration(bucket, result)

@@ -56,6 +56,12 @@ SCHEMA = (
     updated_s REAL NOT NULL,
     secret TEXT NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS storage_notifications (
+    bucket TEXT NOT NULL,
+    id INTEGER NOT NULL,
+    settings TEXT,
+    PRIMARY KEY (bucket, id)
+    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS storage_rewrites (
     id TEXT PRIMARY KEY,
     state TEXT NOT NULL,
@@ -107,6 +113,7 @@ TABLES = (
     "storage_parts",
     "storage_policies",
     "storage_hmac_keys",
+    "storage_notifications",
     "storage_rewrites",
     "storage_buckets",
 )

@@ -36,7 +36,9 @@ _STORAGE = frozenset(
     "storage.multipartUploads.create",
     "storage.multipartUploads.list",
     "storage.multipartUploads.listParts",
+    "storage.objects.getIamPolicy",
     "storage.objects.move",
+    "storage.objects.setIamPolicy",
 }
 _HMAC_KEYS = frozenset(
     f"storage.hmacKeys.{verb}" for verb in ("create", "delete", "get", "list", "update")
@@ -72,6 +74,7 @@ _ACCOUNTS_CHANGE = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
 )
 _OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.buckets."))
+_OBJECT_POLICIES = frozenset({"storage.objects.getIamPolicy", "storage.objects.setIamPolicy"})
 _OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
 _ACCOUNT_KEYS = frozenset(
     f"iam.serviceAccountKeys.{verb}" for verb in ("create", "delete", "get", "list")
@@ -79,6 +82,18 @@ _ACCOUNT_KEYS = frozenset(
 _CREDENTIALS = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("getAccessToken", "signBlob", "signJwt")
 )
+_UPLOADS = frozenset(
+    {
+        "storage.multipartUploads.abort",
+        "storage.multipartUploads.create",
+        "storage.multipartUploads.listParts",
+        "storage.objects.create",
+    }
+)
+_OF_BUCKET_READERS = frozenset(
+    {"storage.buckets.get", "storage.objects.list", "storage.multipartUploads.list"}
+)
+_OF_BUCKET_WRITERS = _OF_BUCKET_READERS | _UPLOADS | {"storage.objects.delete"}
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
 )
@@ -108,9 +123,20 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/monitoring.viewer": _METRICS_READ,
     "roles/storage.hmacKeyAdmin": _HMAC_KEYS,
     "roles/storage.objectAdmin": _OBJECTS,
-    "roles/storage.objectUser": _OBJECTS,
+    "roles/storage.objectCreator": _UPLOADS,
+    "roles/storage.objectUser": _OBJECTS - _OBJECT_POLICIES,
     "roles/storage.objectViewer": _OBJECTS_READ,
-    "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
+    "roles/storage.legacyBucketReader": _OF_BUCKET_READERS,
+    "roles/storage.legacyBucketWriter": _OF_BUCKET_WRITERS,
+    "roles/storage.legacyBucketOwner": _OF_BUCKET_WRITERS
+    | {
+        "storage.buckets.getIamPolicy",
+        "storage.buckets.setIamPolicy",
+        "storage.buckets.update",
+    },
+    "roles/storage.legacyObjectReader": frozenset({"storage.objects.get"}),
+    "roles/storage.legacyObjectOwner": _OBJECT_POLICIES
+    | {"storage.objects.get", "storage.objects.update"},
     "roles/browser": frozenset({"resourcemanager.projects.get"}),
     "roles/serviceusage.serviceUsageViewer": _PROJECT_READ | _SERVICES_READ,
     "roles/serviceusage.serviceUsageAdmin": _PROJECT_READ

@@ -19,6 +19,7 @@ from localsim.rules.scenario.fault_types import (
 )
 from localsim.rules.scenario.scenario_checks import ScenarioError
 
+_LISTS = ("bucket_acl", "default_object_acl", "object_acl")
 METHODS = (
     "storage.buckets.list",
     "storage.buckets.insert",
@@ -31,6 +32,15 @@ METHODS = (
     "storage.buckets.testIamPermissions",
     "storage.buckets.lockRetentionPolicy",
     "storage.buckets.getStorageLayout",
+    "storage.notifications.list",
+    "storage.notifications.insert",
+    "storage.notifications.get",
+    "storage.notifications.delete",
+    *(
+        f"storage.{resource}.{method}"
+        for resource in _LISTS
+        for method in ("list", "insert", "get", "patch", "update", "delete")
+    ),
     "storage.objects.list",
     "storage.objects.insert",
     "storage.objects.get",
@@ -41,6 +51,9 @@ METHODS = (
     "storage.objects.copy",
     "storage.objects.rewrite",
     "storage.objects.move",
+    "storage.objects.getIamPolicy",
+    "storage.objects.setIamPolicy",
+    "storage.objects.testIamPermissions",
     "storage.multipartUploads.list",
     "storage.multipartUploads.create",
     "storage.multipartUploads.put",
@@ -56,7 +69,14 @@ METHODS = (
     "storage.batch",
 )
 """What faults can be asked for; the XML API's verbs count as the methods they stand for."""
-PATTERNS = ("storage.*", "storage.buckets.*", "storage.objects.*", "storage.multipartUploads.*")
+PATTERNS = (
+    "storage.*",
+    "storage.buckets.*",
+    *(f"storage.{resource}.*" for resource in _LISTS),
+    "storage.notifications.*",
+    "storage.objects.*",
+    "storage.multipartUploads.*",
+)
 BENCH_NAMES: Mapping[str, str] = {
     **{
         f"storage.projects.hmacKeys.{verb}": f"storage.hmacKey.{verb}"

@@ -25,6 +25,12 @@ ACCOUNTS: Mapping[str, Sequence[str]] = {
 
 ANONYMOUS = "Anonymous caller"
 """What Google calls a caller without token."""
+_STORAGE_KINDS = {
+    "storage.buckets.create": "Google Cloud project",
+    "storage.buckets.list": "Google Cloud project",
+    "storage.objects.list": "Google Cloud Storage bucket",
+}
+"""What a permission is about, where its name does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ def members_of(account: Account) -> frozenset[str]:
     """The members of a policy that an account counts as."""
     if account.email == ANONYMOUS:
         return frozenset({EVERYBODY})
-    return frozenset({EVERYBODY, "allAuthenticatedUsers", f"serviceAccount:{account.email}"})
+    named = (f"{kind}:{account.email}" for kind in ("serviceAccount", "user"))
+    return frozenset({EVERYBODY, "allAuthenticatedUsers", *named})
 
 
 def with_roles(account: Account, roles: Iterable[str]) -> Account:
@@ -59,6 +66,19 @@ def granted_permissions(account: Account | None, wanted: Iterable[str]) -> list[
     """The wanted permissions that an account has; None stands for an owner, who has all."""
     held = None if account is None or OWNER in account.roles else permissions(account.roles)
     return [each for each in wanted if held is None or each in held]
+
+
+def storage_refusal(email: str, permission: str) -> str:
+    """What Cloud Storage says to a caller who lacks a permission."""
+    kind = _STORAGE_KINDS.get(permission) or (
+        "Google Cloud Storage object"
+        if permission.startswith("storage.objects.")
+        else "Google Cloud Storage bucket"
+    )
+    return (
+        f"{email} does not have {permission} access to the {kind}. "
+        f"Permission '{permission}' denied on resource (or it may not exist)."
+    )
 
 
 def permission_denied(permission: str, resource: str, service: str = TPU_SERVICE) -> CloudError:

@@ -117,5 +117,7 @@ async def _answer(service: StorageService, request: web.Request) -> web.StreamRe
             raise missing_parameter(name)
     query = parse_query(query_text)
     fields = reply_fields(query.get("fields", ""), route.name)
-    call = StorageCall(request, route.name, names, query, fields)
+    call = StorageCall(
+        request, route.name, names, query, fields, access_of=service.objects.lists.shown
+    )
     return await answer_call(service, call, route.handler)

@@ -6,22 +6,40 @@ delete.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
 from localsim.rules.model.cloud_errors import CloudError, Code
-from localsim.rules.objects.storage_model import StorageError
+from localsim.rules.objects.storage_model import ObjectKey, StorageError
+from localsim.services.auth import iam
 from localsim.services.net.wire_errors import HTTP_STATUS
 from localsim.services.storage.routes import StorageRoute, find_route
-from localsim.services.storage.wire.json_errors import request_refusal
+from localsim.services.storage.wire.json_errors import AnonymousError, request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.form_uploads import is_form, upload_form
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
-_UNAUTHORIZED = 401
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+_DIGITS = 19
+_OF_TARGETS = ("storage.objects.create", "storage.multipartUploads.create")
+"""The permissions on the bucket of a new object."""
+_READ_BUCKET_LIST = ("storage.buckets.get", "storage.buckets.getIamPolicy")
+_CHANGE_BUCKET_LIST = (
+    *_READ_BUCKET_LIST,
+    "storage.buckets.setIamPolicy",
+    "storage.buckets.update",
+)
+_READ_OBJECT_LIST = ("storage.objects.get", "storage.objects.getIamPolicy")
+_CHANGE_OBJECT_LIST = (
+    *_READ_OBJECT_LIST,
+    "storage.objects.setIamPolicy",
+    "storage.objects.update",
+)
+_READS, _CHANGES = ("list", "get"), ("insert", "patch", "update", "delete")
 
 _ASKED: Mapping[str, Sequence[str]] = {
     "storage.buckets.insert": ("storage.buckets.create",),
@@ -29,6 +47,21 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "storage.buckets.lockRetentionPolicy": ("storage.buckets.update",),
     "storage.buckets.getStorageLayout": ("storage.objects.list",),
     "storage.buckets.testIamPermissions": (),
+    **{
+        f"storage.{resource}.{method}": permissions
+        for resource, reading, changing in (
+            ("bucket_acl", _READ_BUCKET_LIST, _CHANGE_BUCKET_LIST),
+            ("default_object_acl", _READ_BUCKET_LIST, _CHANGE_BUCKET_LIST),
+            ("object_acl", _READ_OBJECT_LIST, _CHANGE_OBJECT_LIST),
+        )
+        for methods, permissions in ((_READS, reading), (_CHANGES, changing))
+        for method in methods
+    },
+    "storage.objects.testIamPermissions": (),
+    "storage.notifications.list": ("storage.buckets.get",),
+    "storage.notifications.get": ("storage.buckets.get",),
+    "storage.notifications.insert": ("storage.buckets.update",),
+    "storage.notifications.delete": ("storage.buckets.update",),
     "storage.objects.insert": ("storage.objects.create",),
     "storage.objects.patch": ("storage.objects.update",),
     "storage.objects.compose": ("storage.objects.get", "storage.objects.create"),
@@ -46,42 +79,59 @@ _ASKED: Mapping[str, Sequence[str]] = {
 """The methods that do not simply ask for the permission of their own name."""
 
 
-def permissions_of(verb: str, raw_path: str) -> Sequence[str]:
-    """The permissions that a request needs, such as `storage.objects.get`.
+@dataclass(frozen=True, slots=True)
+class StorageNeeds:
+    """What a request needs: permissions, each on a bucket or on an object in it.
+
+    A key without a name is about the bucket alone, one without a bucket about the project.
+    """
+
+    of_permissions: Sequence[tuple[str, ObjectKey]]
+    key: ObjectKey
+    """What the request is about: its source, where it makes an object of others."""
+
+
+def needs_of(verb: str, raw_path: str) -> StorageNeeds:
+    """The permissions that a request needs, such as `storage.objects.get`, and where.
 
     None are needed for a request that is not a method of the API or that only Google has: it is
     refused elsewhere, as not implemented.
     """
     path, _, query = raw_path.partition("?")
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
     route: StorageRoute | XmlRoute | None
     if storage_xml.is_xml_path(path):
-        parameters = dict(parse_qsl(query, keep_blank_values=True))
         route = storage_xml.find_xml_route(verb, path, parameters)
+        bucket, _, name = path.removeprefix("/").partition("/")
+        names: Mapping[str, str] = {"bucket": bucket, "object": name}
     else:
-        route, _ = find_route(verb, path) or (None, {})
+        route, names = find_route(verb, path) or (None, {})
+    key = _key(names, parameters)
     if route is None or (isinstance(route, StorageRoute) and route.is_absent):
-        return ()
-    return _ASKED.get(route.name, (route.name,))
+        return StorageNeeds((), key)
+    target = _target(names, key)
+    asked = _ASKED.get(route.name, (route.name,))
+    return StorageNeeds(
+        tuple((each, target if each in _OF_TARGETS else key) for each in asked), key
+    )
 
 
-def bucket_of(verb: str, raw_path: str) -> str:
-    """The one bucket that a request is about; empty where it names none, or two."""
-    path = raw_path.partition("?")[0]
-    if storage_xml.is_xml_path(path):
-        return unquote(path.strip("/").partition("/")[0])
-    _, names = find_route(verb, path) or (None, {})
-    found = [text for name, text in names.items() if name.lower().endswith("bucket")]
-    return unquote(found[0]) if len(found) == 1 else ""
+def _key(names: Mapping[str, str], query: Mapping[str, str]) -> ObjectKey:
+    generation = query.get("sourceGeneration") or query.get("generation") or ""
+    number = int(generation) if generation.isdecimal() and len(generation) < _DIGITS else None
+    bucket, name = (unquote(names.get(each) or "") for each in ("bucket", "object"))
+    return ObjectKey(bucket, name, number)
+
+
+def _target(names: Mapping[str, str], source: ObjectKey) -> ObjectKey:
+    """The bucket that a new object is put into."""
+    return ObjectKey(unquote(names.get("to_bucket") or "") or source.bucket, "")
 
 
 def permission_denied(email: str, permission: str) -> CloudError:
-    """A refusal with PERMISSION_DENIED in the words of Cloud Storage."""
-    kind = "object" if permission.startswith("storage.objects.") else "bucket"
-    return CloudError(
-        Code.PERMISSION_DENIED,
-        f"{email} does not have {permission} access to the Google Cloud Storage {kind}. "
-        f"Permission '{permission}' denied on resource (or it may not exist).",
-    )
+    """A refusal in the words of Cloud Storage: a caller without token is told to bring one."""
+    code = Code.UNAUTHENTICATED if email == iam.ANONYMOUS else Code.PERMISSION_DENIED
+    return CloudError(code, iam.storage_refusal(email, permission))
 
 
 def is_xml(request: web.Request) -> bool:
@@ -117,7 +167,8 @@ def is_of_session(request: web.Request) -> bool:
 
 def xml_refusal(error: CloudError) -> StorageError:
     """A refusal in the words of the XML API."""
-    status = HTTP_STATUS[error.code]
+    is_anonymous = error.message.startswith(iam.ANONYMOUS)
+    status = _FORBIDDEN if is_anonymous else HTTP_STATUS[error.code]
     return StorageError(status, REASONS[status], error.message)
 
 
@@ -133,5 +184,7 @@ def refusal(request: web.Request, error: CloudError | StorageError) -> web.Respo
         return xml_error_response(xml_refusal(error))
     status = HTTP_STATUS[error.code]
     has_token = "Authorization" in request.headers
+    if status == _UNAUTHORIZED and not has_token and error.message.startswith(iam.ANONYMOUS):
+        return request_refusal(request, AnonymousError(error.message))
     message = "Invalid Credentials" if status == _UNAUTHORIZED and has_token else error.message
     return request_refusal(request, StorageError(status, REASONS[status], message))

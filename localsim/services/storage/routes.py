@@ -12,8 +12,10 @@ from aiohttp import web
 from localsim.rules.objects.storage_model import not_implemented
 from localsim.services.storage.batch import PATH as BATCH
 from localsim.services.storage.batch import answer_batch
+from localsim.services.storage.methods import acl_methods as acl
 from localsim.services.storage.methods import bucket_methods as buckets
 from localsim.services.storage.methods import copy_methods as copies
+from localsim.services.storage.methods import notification_methods as notifications
 from localsim.services.storage.methods import object_methods as objects
 from localsim.services.storage.methods import project_methods as projects
 from localsim.services.storage.methods.downloads import download_object
@@ -52,8 +54,16 @@ def _route(name: str, http: str, handler: Handler | None = None) -> StorageRoute
     )
 
 
+def _list_path(path: str, verb: str) -> str:
+    """Verb and path of a method of access control lists, which may name an entity."""
+    method, _, entity = verb.partition(" ")
+    return f"{method} {_BUCKET}/{path}" + (f"/{entity}" if entity else "")
+
+
 _BUCKETS = "/storage/v1/b"
 _BUCKET = f"{_BUCKETS}/{{bucket}}"
+_CONFIGS = f"{_BUCKET}/notificationConfigs"
+_CONFIG = f"{_CONFIGS}/{{notification}}"
 _OBJECTS = f"{_BUCKET}/o"
 _OBJECT = f"{_OBJECTS}/{{object}}"
 _TARGET = "b/{to_bucket}/o/{to_object}"
@@ -65,13 +75,9 @@ _ANYTHING_BELOW = "(?:/.*)?"
 
 _ABSENT_RESOURCES = {
     "storage.anywhereCaches": f"{_BUCKET}/anywhereCaches",
-    "storage.bucketAccessControls": f"{_BUCKET}/acl",
     "storage.buckets.operations": f"{_BUCKET}/operations",
-    "storage.defaultObjectAccessControls": f"{_BUCKET}/defaultObjectAcl",
     "storage.folders": f"{_BUCKET}/folders",
     "storage.managedFolders": f"{_BUCKET}/managedFolders",
-    "storage.notifications": f"{_BUCKET}/notificationConfigs",
-    "storage.objectAccessControls": f"{_OBJECT}/acl",
 }
 """Resources of which there is no method here."""
 
@@ -102,6 +108,22 @@ ROUTES = (
     _route(
         "storage.managedFolders.list", f"GET {_BUCKET}/managedFolders", buckets.list_managed_folders
     ),
+    _route("storage.notifications.list", f"GET {_CONFIGS}", notifications.list_notifications),
+    _route("storage.notifications.insert", f"POST {_CONFIGS}", notifications.insert_notification),
+    _route("storage.notifications.get", f"GET {_CONFIG}", notifications.get_notification),
+    _route("storage.notifications.delete", f"DELETE {_CONFIG}", notifications.delete_notification),
+    *(
+        _route(f"{name}.{method}", _list_path(path, verb), make(methods))
+        for name, path, methods in acl.RESOURCES
+        for method, (verb, make) in acl.VERBS.items()
+    ),
+    _route("storage.objects.getIamPolicy", f"GET {_OBJECT}/iam", acl.get_object_policy),
+    _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam", acl.set_object_policy),
+    _route(
+        "storage.objects.testIamPermissions",
+        f"GET {_OBJECT}/iam/testPermissions",
+        objects.test_iam_permissions,
+    ),
     _route("storage.objects.list", f"GET {_OBJECTS}", objects.list_objects),
     _route("storage.objects.get", f"GET {_OBJECT}", objects.get_object),
     _route("storage.objects.get", f"GET /download{_OBJECT}", download_object),
@@ -131,9 +153,6 @@ ROUTES = (
     _route("storage.objects.restore", f"POST {_OBJECT}/restore"),
     _route("storage.objects.bulkRestore", f"POST {_OBJECTS}/bulkRestore"),
     _route("storage.objects.watchAll", f"POST {_OBJECTS}/watch"),
-    _route("storage.objects.getIamPolicy", f"GET {_OBJECT}/iam"),
-    _route("storage.objects.setIamPolicy", f"PUT {_OBJECT}/iam"),
-    _route("storage.objects.testIamPermissions", f"GET {_OBJECT}/iam/testPermissions"),
     _route("storage.channels.stop", "POST /storage/v1/channels/stop"),
     *(
         _route(name, f"{verb} {path}{_ANYTHING_BELOW}")

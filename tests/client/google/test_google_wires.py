@@ -210,14 +210,21 @@ def test_behind_tls_no_client_sets_up_failures(cloud):
     ],
 )
 def test_the_xml_api_asks_for_permissions_in_its_own_words(cloud, verb, path, permission):
-    reply = rest(cloud, verb, path, None, base="storage")
-    assert (reply.status_code, reply.headers["WWW-Authenticate"][:6]) == (401, "Bearer")
-    assert "<Error><Code>AuthenticationRequired</Code>" in reply.text
     nobody = f"Bearer {token(cloud, 'nobody')}"
     reply = rest(cloud, verb, path, nobody, base="storage")
     assert reply.status_code == 403
     assert "<Error><Code>AccessDenied</Code>" in reply.text
     assert f"does not have {permission} access" in reply.text
+
+
+def test_the_xml_api_knows_who_has_no_token(cloud):
+    reply = rest(cloud, "GET", "/", None, base="storage")
+    assert (reply.status_code, reply.headers["WWW-Authenticate"][:6]) == (401, "Bearer")
+    assert "<Error><Code>AuthenticationRequired</Code>" in reply.text
+    reply = rest(cloud, "PUT", "/local-bucket/x", None, base="storage")
+    assert reply.status_code == 403
+    assert "<Error><Code>AccessDenied</Code>" in reply.text
+    assert "Anonymous caller does not have storage.objects.create access" in reply.text
 
 
 @pytest.mark.parametrize(

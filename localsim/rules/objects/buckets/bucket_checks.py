@@ -19,6 +19,7 @@ _MAX_RETENTION_S = 3_155_760_000
 _SOFT_DELETE_S = (7 * 86400, 90 * 86400)
 _UNIFORM_ACCESS_LOCKS_S = 90 * 86400
 """So long uniform access can be turned off again: cloud.google.com/storage/docs/buckets."""
+_UNIFORM_ACCESS = ("uniformBucketLevelAccess", "bucketPolicyOnly")
 _PREVENTIONS = {"inherited": "inherited", "unspecified": "inherited", "enforced": "enforced"}
 _LIFECYCLE_ACTIONS = ("AbortIncompleteMultipartUpload", "Delete", "SetStorageClass")
 _LOCATION = re.compile(r"[A-Za-z0-9-]{2,40}")
@@ -139,8 +140,7 @@ def _iam_configuration(value: Any, change: BucketChange) -> Any:
     prevention = given.get("publicAccessPrevention", "inherited")
     if not isinstance(prevention, str) or prevention not in _PREVENTIONS:
         raise invalid(f"Invalid value for: {prevention} is not a valid value")
-    access = _object("uniformBucketLevelAccess", given.get("uniformBucketLevelAccess") or {})
-    uniform: dict[str, Any] = {"enabled": _boolean(access.get("enabled", False))}
+    uniform: dict[str, Any] = {"enabled": _is_uniform(given, change)}
     if uniform["enabled"]:
         locked = instant(change.now_s + _UNIFORM_ACCESS_LOCKS_S)
         uniform["lockedTime"] = _locked_time(change.before) or locked
@@ -148,6 +148,18 @@ def _iam_configuration(value: Any, change: BucketChange) -> Any:
         "uniformBucketLevelAccess": uniform,
         "publicAccessPrevention": _PREVENTIONS[prevention],
     }
+
+
+def _is_uniform(given: Mapping[str, Any], change: BucketChange) -> bool:
+    """Whether a bucket is to have uniform access, which has an older name: what changes counts."""
+    before = ((change.before or {}).get("uniformBucketLevelAccess") or {}).get("enabled", False)
+    fields = [_object(name, given.get(name) or {}) for name in _UNIFORM_ACCESS]
+    values = [_boolean(each["enabled"]) for each in fields if "enabled" in each]
+    enabled = next((each for each in values if each != before), *values[:1] or [False])
+    locked = _locked_time(change.before)
+    if before and not enabled and locked and instant(change.now_s) > locked:
+        raise invalid("Uniform bucket-level access cannot be disabled after 90 days.")
+    return enabled
 
 
 def _locked_time(configuration: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 from localsim.rules.objects.buckets.bucket_checks import CHECKS, BucketChange
 from localsim.rules.objects.properties import DEFAULT_CLASS
-from localsim.rules.objects.storage_model import Properties, invalid, not_implemented
+from localsim.rules.objects.storage_model import Bucket, Properties, invalid, not_implemented
 
-_UNSUPPORTED = ("acl", "defaultObjectAcl", "encryption", "hierarchicalNamespace", "ipFilter")
+_UNSUPPORTED = ("encryption", "hierarchicalNamespace", "ipFilter")
 
 
 def new_settings(bucket: str, resource: Properties, now_s: float) -> dict[str, Any]:
@@ -57,6 +57,13 @@ def has_uniform_access(settings: Properties) -> bool:
     """Whether only IAM decides who may do what."""
     access = (settings.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}
     return access.get("enabled") is True
+
+
+def shown_configuration(bucket: Bucket) -> dict[str, Any]:
+    """The field `iamConfiguration` as it is shown: uniform access has its older name too."""
+    configuration = dict(bucket.properties.get("iamConfiguration") or {})
+    uniform = configuration.get("uniformBucketLevelAccess") or {"enabled": False}
+    return {"bucketPolicyOnly": uniform, "uniformBucketLevelAccess": uniform, **configuration}
 
 
 def prevents_public_access(settings: Properties) -> bool:

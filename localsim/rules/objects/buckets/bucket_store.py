@@ -7,10 +7,32 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from localsim.clock import Clock
+from localsim.rules.objects.access.access_lists import (
+    BUCKET_LIST,
+    DEFAULT_LIST,
+    PUBLIC,
+    AccessList,
+    ListEdit,
+)
+from localsim.rules.objects.buckets.bucket_access import (
+    DEFAULT_FIELD,
+    NO_LISTS,
+    BucketLists,
+    PredefinedLists,
+    asked_lists,
+    check_readable,
+    checked_default,
+    checked_own,
+    default_list,
+    own_list,
+    with_own_list,
+)
 from localsim.rules.objects.buckets.bucket_fields import (
+    has_uniform_access,
     locked_settings,
     new_settings,
     patched_settings,
+    prevents_public_access,
     replaced_settings,
 )
 from localsim.rules.objects.buckets.policies import (
@@ -61,7 +83,13 @@ class Buckets:
         self._clock = clock
         self._also_delete = also_delete
 
-    def create(self, project: str, name: str, resource: Properties) -> Bucket:
+    def create(
+        self,
+        project: str,
+        name: str,
+        resource: Properties,
+        predefined: PredefinedLists = NO_LISTS,
+    ) -> Bucket:
         """Create a bucket; raises 409 when the name is taken."""
         check_bucket_name(name)
         now_s = self._clock.now()
@@ -76,6 +104,7 @@ class Buckets:
                 )
             generation = next_generation(self._database.connection, self._clock)
             bucket = Bucket(name, project, generation, 1, settings, now_s, now_s)
+            bucket = self._keep_lists(bucket, asked_lists(bucket, resource, predefined))
             self._write(bucket)
         return bucket
 
@@ -99,24 +128,32 @@ class Buckets:
         return [bucket_of_row(row) for row in rows]
 
     def patch(
-        self, name: str, change: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        name: str,
+        change: Properties,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        predefined: PredefinedLists = NO_LISTS,
     ) -> Bucket:
         """Change the given settings; an empty change leaves even the metageneration alone."""
         with self._database.change():
             bucket = self.get(name, preconditions)
-            if not change:
+            if not change and predefined.is_empty:
                 return bucket
             settings = patched_settings(name, bucket.properties, change, self._clock.now())
-            return self._change(bucket, settings)
+            return self._set(bucket, settings, change, predefined)
 
     def update(
-        self, name: str, resource: Properties, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        name: str,
+        resource: Properties,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        predefined: PredefinedLists = NO_LISTS,
     ) -> Bucket:
-        """Replace the settings as a whole."""
+        """Replace the settings as a whole, but for the access control lists."""
         with self._database.change():
             bucket = self.get(name, preconditions)
             settings = replaced_settings(name, bucket.properties, resource, self._clock.now())
-            return self._change(bucket, settings)
+            return self._set(bucket, settings, resource, predefined)
 
     def lock_retention_policy(self, name: str, preconditions: Preconditions) -> Bucket:
         """Lock the retention policy for ever, at the given metageneration."""
@@ -138,6 +175,7 @@ class Buckets:
                 raise StorageError(409, "conflict", message)
             self._database.execute("DELETE FROM storage_buckets WHERE name = ?", name)
             self._database.execute("DELETE FROM storage_policies WHERE bucket = ?", name)
+            self._database.execute("DELETE FROM storage_notifications WHERE bucket = ?", name)
             self._also_delete(name)
 
     def get_iam_policy(self, name: str, version: int = 1) -> dict[str, Any]:
@@ -149,26 +187,97 @@ class Buckets:
     def roles_of(self, name: str, members: Collection[str]) -> frozenset[str]:
         """The roles without conditions that a bucket's policy gives any of the members.
 
-        None for a bucket that is not there.
+        None for a bucket that is not there, and none to everybody where public access is prevented.
         """
         with self._database.snapshot():
             bucket = self._find(name)
             bindings = () if bucket is None else self._bindings(bucket)
+            counted = set(members)
+            if bucket is not None and prevents_public_access(bucket.properties):
+                counted -= set(PUBLIC)
             return frozenset(
                 binding["role"]
                 for binding in bindings
-                if "condition" not in binding and not set(members).isdisjoint(binding["members"])
+                if "condition" not in binding and not counted.isdisjoint(binding["members"])
             )
+
+    def shown_lists(self, bucket: Bucket) -> BucketLists:
+        """The access control lists of a bucket; none with uniform access."""
+        if has_uniform_access(bucket.properties):
+            return BucketLists(None, None)
+        return BucketLists(own_list(self._bindings(bucket)), default_list(bucket))
+
+    def own_list(
+        self, name: str, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> tuple[Bucket, AccessList]:
+        """A bucket and its own list; raises 404, and 400 with uniform access."""
+        with self._database.snapshot():
+            bucket = self.get(name, preconditions, reading=True)
+            check_readable(bucket, BUCKET_LIST)
+            return bucket, own_list(self._bindings(bucket))
+
+    def default_list(
+        self, name: str, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> tuple[Bucket, AccessList]:
+        """A bucket and the list that its new objects get; raises 404, and 400."""
+        bucket = self.get(name, preconditions, reading=True)
+        check_readable(bucket, DEFAULT_LIST)
+        return bucket, default_list(bucket)
+
+    def change_own_list(
+        self, name: str, edit: ListEdit, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> tuple[Bucket, AccessList]:
+        """Change a bucket's own list; raises StorageError."""
+        with self._database.change():
+            bucket = self.get(name, preconditions)
+            checked_own(bucket, {})
+            before = own_list(self._bindings(bucket))
+            entries = checked_own(bucket, edit(before), before)
+            bucket = self._keep_lists(bucket, BucketLists(entries, None))
+            return self._change(bucket, bucket.properties), entries
+
+    def change_default_list(
+        self, name: str, edit: ListEdit, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> tuple[Bucket, AccessList]:
+        """Change the list that new objects get; raises StorageError."""
+        with self._database.change():
+            bucket = self.get(name, preconditions)
+            checked_default(bucket, {})
+            before = default_list(bucket)
+            entries = checked_default(bucket, edit(before), before)
+            bucket = self._keep_lists(bucket, BucketLists(None, entries))
+            return self._change(bucket, bucket.properties), entries
 
     def set_iam_policy(self, name: str, policy: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the policy; raises 412 when its etag is not the current one."""
         with self._database.change():
             bucket = self.get(name)
             bindings = checked_bindings(bucket, policy)
-            statement = "INSERT OR REPLACE INTO storage_policies VALUES (?, ?)"
-            self._database.execute(statement, name, json.dumps(bindings))
+            self._write_bindings(name, bindings)
             changed = self._change(bucket, bucket.properties)
         return shown_policy(changed, bindings, version=3)
+
+    def _set(
+        self, bucket: Bucket, settings: Properties, resource: Properties, given: PredefinedLists
+    ) -> Bucket:
+        """Change the settings, and the lists that the resource or the names ask for."""
+        changed = dataclasses.replace(bucket, properties=settings)
+        changed = self._keep_lists(changed, asked_lists(changed, resource, given))
+        return self._change(bucket, changed.properties)
+
+    def _keep_lists(self, bucket: Bucket, lists: BucketLists) -> Bucket:
+        """The bucket with the lists that are given; its own list is written into its policy."""
+        if lists.own is not None:
+            bindings = with_own_list(bucket, self._bindings(bucket), lists.own)
+            self._write_bindings(bucket.name, bindings)
+        if lists.default is None:
+            return bucket
+        properties = {**bucket.properties, DEFAULT_FIELD: lists.default}
+        return dataclasses.replace(bucket, properties=properties)
+
+    def _write_bindings(self, name: str, bindings: Sequence[Binding]) -> None:
+        statement = "INSERT OR REPLACE INTO storage_policies VALUES (?, ?)"
+        self._database.execute(statement, name, json.dumps(bindings))
 
     def _change(self, bucket: Bucket, settings: Properties) -> Bucket:
         changed = dataclasses.replace(

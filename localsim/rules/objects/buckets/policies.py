@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from localsim.rules.objects.access.access_lists import PUBLIC, public_access_refused
 from localsim.rules.objects.buckets.bucket_fields import has_uniform_access, prevents_public_access
 from localsim.rules.objects.storage_model import Bucket, StorageError, invalid, precondition_failed
 
@@ -23,7 +24,6 @@ _MAX_PERMISSIONS = 84
 _ROLE = re.compile(r"(roles|organizations/[^/]+/roles|projects/[^/]+/roles)/[^/]+")
 _PERMISSION = re.compile(r"storage\.[A-Za-z]+\.[A-Za-z]+")
 _OF_PROJECTS = ("storage.buckets.create", "storage.buckets.list")
-_PUBLIC = ("allUsers", "allAuthenticatedUsers")
 _LOWERED = ("user", "serviceAccount", "group", "domain")
 _MEMBER_KINDS = (
     *_LOWERED,
@@ -62,9 +62,14 @@ def shown_policy(bucket: Bucket, bindings: Sequence[Binding], version: int) -> d
     }
 
 
-def checked_bindings(bucket: Bucket, policy: Mapping[str, Any]) -> list[Binding]:
-    """The bindings of a policy as they are stored; raises StorageError."""
-    _check_etag(bucket, policy.get("etag"))
+def checked_bindings(
+    bucket: Bucket, policy: Mapping[str, Any], etag: str | None = None
+) -> list[Binding]:
+    """The bindings of a policy as they are stored; raises StorageError.
+
+    `etag` is that of what has the policy, the bucket's unless it is given.
+    """
+    _check_etag(etag or bucket.etag, policy.get("etag"))
     given = policy.get("bindings") or []
     if not isinstance(given, list):
         raise invalid("bindings must be a list.")
@@ -99,9 +104,9 @@ def permissions_of_caller(asked: Sequence[str]) -> list[str]:
     return list(asked)
 
 
-def _check_etag(bucket: Bucket, etag: Any) -> None:
-    """Raise 412 for a policy that was read before the bucket's last change."""
-    if not etag or etag == bucket.etag:
+def _check_etag(present: str, etag: Any) -> None:
+    """Raise 412 for a policy that was read before the last change."""
+    if not etag or etag == present:
         return
     try:
         base64.b64decode(str(etag), validate=True)
@@ -129,12 +134,9 @@ def _checked(bucket: Bucket, binding: Any) -> Binding:
 
 
 def _checked_member(bucket: Bucket, member: str) -> str:
-    if member in _PUBLIC:
+    if member in PUBLIC:
         if prevents_public_access(bucket.properties):
-            raise precondition_failed(
-                "The member bindings allUsers and allAuthenticatedUsers are not allowed since"
-                " public access prevention is enforced."
-            )
+            raise public_access_refused()
         return member
     kind, _, name = member.partition(":")
     if kind not in _MEMBER_KINDS:

@@ -9,15 +9,23 @@ from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire import json_requests as requests
+from localsim.services.storage.wire.access_resources import (
+    asked_bucket_lists,
+    bucket_lists,
+    shows_lists,
+)
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import ACCOUNT, StorageCall
 from localsim.services.storage.wire.resources import (
+    BUCKET_LISTS,
     Resource,
     bucket_resource,
     location_of,
     location_type,
     reply,
 )
+
+_CHANGES_LISTS = "storage.buckets.setIamPolicy"
 
 
 async def insert_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -27,14 +35,15 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
     if not isinstance(name, str):
         raise missing_parameter("name")
     project = requests.required_parameter(call.query, "project")
-    bucket = await service.commit(service.buckets.create, project, name, resource)
-    return _bucket_reply(call, bucket)
+    lists = asked_bucket_lists(call, resource)
+    bucket = await service.commit(service.buckets.create, project, name, resource, lists)
+    return _bucket_reply(service, call, bucket)
 
 
 async def get_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Describe a bucket."""
     bucket = service.buckets.get(call.bucket, call.preconditions, reading=True)
-    return _bucket_reply(call, bucket)
+    return _bucket_reply(service, call, bucket)
 
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -50,7 +59,7 @@ async def list_buckets(service: StorageService, call: StorageCall) -> web.Stream
     if len(buckets) > limit:
         page["nextPageToken"] = requests.page_token(buckets[limit].name)
     if buckets:
-        page["items"] = [bucket_resource(bucket, call.origin) for bucket in buckets[:limit]]
+        page["items"] = [_resource(service, call, bucket) for bucket in buckets[:limit]]
     return reply(call, page)
 
 
@@ -63,26 +72,38 @@ async def delete_bucket(service: StorageService, call: StorageCall) -> web.Strea
 async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some of a bucket's fields."""
     change = await requests.read_json_body(call.request)
-    bucket = await service.commit(service.buckets.patch, call.bucket, change, call.preconditions)
-    return _bucket_reply(call, bucket)
+    lists = asked_bucket_lists(call, change, _CHANGES_LISTS)
+    patch = service.buckets.patch
+    bucket = await service.commit(patch, call.bucket, change, call.preconditions, lists)
+    return _bucket_reply(service, call, bucket)
 
 
 async def update_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace what is stored of a bucket's fields."""
     settings = await requests.read_json_body(call.request)
-    bucket = await service.commit(service.buckets.update, call.bucket, settings, call.preconditions)
-    return _bucket_reply(call, bucket)
+    lists = asked_bucket_lists(call, settings, _CHANGES_LISTS)
+    update = service.buckets.update
+    bucket = await service.commit(update, call.bucket, settings, call.preconditions, lists)
+    return _bucket_reply(service, call, bucket)
 
 
 async def lock_retention_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Lock the retention policy for ever; the metageneration must be given."""
     requests.required_parameter(call.query, "ifMetagenerationMatch")
     lock = service.buckets.lock_retention_policy
-    return _bucket_reply(call, await service.commit(lock, call.bucket, call.preconditions))
+    bucket = await service.commit(lock, call.bucket, call.preconditions)
+    return _bucket_reply(service, call, bucket)
 
 
-def _bucket_reply(call: StorageCall, bucket: Bucket) -> web.Response:
-    return reply(call, bucket_resource(bucket, call.origin), {"ETag": bucket.etag})
+def _bucket_reply(service: StorageService, call: StorageCall, bucket: Bucket) -> web.Response:
+    return reply(call, _resource(service, call, bucket), {"ETag": bucket.etag})
+
+
+def _resource(service: StorageService, call: StorageCall, bucket: Bucket) -> Resource:
+    resource = bucket_resource(bucket, call.origin)
+    if not shows_lists(call, BUCKET_LISTS):
+        return resource
+    return resource | bucket_lists(bucket, service.buckets.shown_lists(bucket), call.origin)
 
 
 async def get_iam_policy(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -17,6 +17,7 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.storage.methods.single_uploads import check_agreement
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.json_errors import missing_parameter
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
@@ -24,7 +25,14 @@ from localsim.services.storage.wire.json_requests import (
     integer_parameter,
     read_json_body,
 )
-from localsim.services.storage.wire.resources import Resource, object_reply, object_resource, reply
+from localsim.services.storage.wire.resources import (
+    Resource,
+    full_object_resource,
+    object_reply,
+    reply,
+)
+
+_TARGET_ACL = "destinationPredefinedAcl"
 
 
 async def compose_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -36,9 +44,8 @@ async def compose_object(service: StorageService, call: StorageCall) -> web.Stre
     if not isinstance(sources, list):
         raise invalid("sourceObjects must be a list.")
     parts = [_compose_source(_mapping(source, "sourceObjects")) for source in sources]
-    new = NewObject(
-        call.bucket, call.key.name, writable_properties(destination), call.preconditions
-    )
+    properties = writable_properties(destination) | asked_access(call, destination, _TARGET_ACL)
+    new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
     deletes = resource.get("deleteSourceObjects") is True
     check_object_name(new.name)
     compose = service.objects.compose
@@ -80,7 +87,7 @@ async def rewrite_object(service: StorageService, call: StorageCall) -> web.Stre
     if rewrite.result is None:
         return reply(call, resource | {"rewriteToken": rewrite.token})
     call.trace.note_object(rewrite.result)
-    return reply(call, resource | {"resource": object_resource(rewrite.result, call.origin)})
+    return reply(call, resource | {"resource": full_object_resource(call, rewrite.result)})
 
 
 async def move_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
@@ -140,5 +147,6 @@ async def _target(call: StorageCall) -> tuple[NewObject, bool]:
     check_agreement(resource, bucket=bucket, name=name)
     check_object_name(name)
     properties = writable_properties(resource)
-    given = {"contentType": DEFAULT_TYPE, **properties}
+    access = asked_access(call, resource, _TARGET_ACL)
+    given = {"contentType": DEFAULT_TYPE, **properties, **access}
     return NewObject(bucket, name, given, call.preconditions), not properties

@@ -19,6 +19,7 @@ from localsim.rules.objects.storage_model import (
 )
 from localsim.services.storage.body_process import left_bytes, take_over
 from localsim.services.storage.service import StorageService
+from localsim.services.storage.wire.access_resources import asked_access
 from localsim.services.storage.wire.gunzip import gunzip_chunks
 from localsim.services.storage.wire.json_errors import ParameterError, missing_parameter
 from localsim.services.storage.wire.json_requests import (
@@ -105,7 +106,7 @@ def new_object(
     return NewObject(
         bucket=call.bucket,
         name=name,
-        properties=writable_properties(given),
+        properties=writable_properties(given) | asked_access(call, resource),
         preconditions=call.preconditions,
         expected=expected_hashes(resource, call),
         declared_bytes=declared_bytes,

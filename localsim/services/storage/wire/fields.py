@@ -49,8 +49,20 @@ _BUCKET = _known(
 _HMAC_KEY = _known(
     "accessId etag id kind projectId selfLink serviceAccountEmail state timeCreated updated"
 )
+_NOTIFICATION = _known(
+    "etag id kind object_name_prefix payload_format selfLink topic",
+    custom_attributes=_ANYTHING,
+    event_types=_ANYTHING,
+)
+_ENTRY = _known(
+    "bucket domain email entity entityId etag generation id kind object role selfLink",
+    projectTeam=_ANYTHING,
+)
+_LISTS = ("storage.bucket_acl", "storage.default_object_acl", "storage.object_acl")
 _KINDS: Mapping[str, Known] = {
+    **dict.fromkeys(_LISTS, _ENTRY),
     "storage.buckets": _BUCKET,
+    "storage.notifications": _NOTIFICATION,
     "storage.objects": _OBJECT,
     "storage.projects.hmacKeys": _HMAC_KEY,
 }
@@ -69,6 +81,11 @@ _REPLIES: Mapping[str, Known] = {
     "storage.projects.hmacKeys.list": _known("kind nextPageToken", items=_HMAC_KEY),
     "storage.projects.serviceAccount.get": _known("email_address kind"),
     "storage.managedFolders.list": _known("kind nextPageToken", items=_ANYTHING),
+    **{f"{name}.list": _known("kind", items=_ENTRY) for name in _LISTS},
+    "storage.objects.getIamPolicy": _POLICY,
+    "storage.objects.setIamPolicy": _POLICY,
+    "storage.objects.testIamPermissions": _known("kind permissions"),
+    "storage.notifications.list": _known("kind", items=_NOTIFICATION),
     "storage.objects.list": _known("kind nextPageToken prefixes", items=_OBJECT),
     "storage.objects.rewrite": _known(
         "done kind objectSize rewriteToken totalBytesRewritten", resource=_OBJECT

@@ -40,6 +40,13 @@ class ChunkError(StorageError):
         super().__init__(400, "invalid", message)
 
 
+class AnonymousError(StorageError):
+    """A refusal of a caller without token; the envelope says where the token belongs."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(401, "required", message)
+
+
 def check_json_type(request: web.Request) -> None:
     """Raise 400 for a form or plain text where JSON belongs, as Google does.
 
@@ -74,6 +81,8 @@ def error_response(error: StorageError) -> web.Response:
         return _text_response(error, "text/plain")
     detail = {"message": error.message, "domain": "global", "reason": error.reason}
     place = _PLACES.get(error.reason)
+    if isinstance(error, AnonymousError):
+        place = _PLACES["authError"]
     if isinstance(error, ParameterError):
         place = ("parameter", error.parameter)
     if place is not None:

@@ -4,18 +4,20 @@ import base64
 import dataclasses
 import hashlib
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
+from localsim.rules.objects.buckets.object_access import ObjectAccess
 from localsim.rules.objects.listing import MAX_PAGE, ListQuery
 from localsim.rules.objects.storage_model import (
     Hashes,
     ObjectKey,
     Preconditions,
     StorageError,
+    StoredObject,
     invalid,
     not_implemented,
 )
@@ -45,13 +47,7 @@ _UNSUPPORTED_PARAMETERS = (
     "restoreToken",
     "softDeleted",
 )
-_ACL_PARAMETERS = (
-    "destinationPredefinedAcl",
-    "predefinedAcl",
-    "predefinedDefaultObjectAcl",
-)
-# Everyone who reaches this service is the project's owner, so only these would be broken promises.
-_WIDENING_ACLS = ("authenticatedRead", "publicRead", "publicReadWrite")
+_PROJECTIONS = ("", "full", "noAcl")
 _GOOG_HASH = re.compile(r"\s*(crc32c|md5)=([A-Za-z0-9+/]+={0,2})\s*")
 _FORMS = ("json", "media")
 _INT64 = re.compile(r"-?[0-9]{1,19}")
@@ -72,6 +68,10 @@ class StorageCall:
     """What goes wrong with it on purpose."""
     trace: RequestTrace = NO_TRACE
     """What is seen of it."""
+    sent: set[str] = dataclasses.field(default_factory=set)
+    """The fields of its body that change what the reply shows."""
+    access_of: Callable[[StoredObject], ObjectAccess | None] = lambda _stored: None
+    """Returns owner and access control list of an object; None with uniform access."""
 
     @property
     def bucket(self) -> str:
@@ -155,9 +155,9 @@ def parse_query(text: str) -> Query:
     for name in _UNSUPPORTED_PARAMETERS:
         if query.get(name, "").lower() not in ("", "false"):
             raise not_implemented(f"The parameter {name!r}")
-    for name in _ACL_PARAMETERS:
-        if query.get(name) in _WIDENING_ACLS:
-            raise not_implemented(f"{name}={query[name]}")
+    projection = query.get("projection", "")
+    if projection not in _PROJECTIONS:
+        raise ParameterError("projection", f"Invalid value for projection: {projection!r}")
     if query.get("alt", "json") not in _FORMS:
         raise ParameterError("alt", f"Invalid value for alt: {query['alt']!r}", "invalidAltValue")
     return query

@@ -10,14 +10,20 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from localsim import accounts
+from localsim.rules.objects.buckets.bucket_access import DEFAULT_FIELD
+from localsim.rules.objects.buckets.bucket_fields import shown_configuration
 from localsim.rules.objects.listing import Listing
 from localsim.rules.objects.storage_model import Bucket, StoredObject
 from localsim.services.rest.rest_fields import Mask, apply_mask
+from localsim.services.storage.wire.access_resources import object_lists, shows_lists
 from localsim.services.storage.wire.json_requests import DEFAULT_TYPE, StorageCall
 
 Resource = dict[str, Any]
 Field = Callable[[StoredObject, str], Any]
 MULTI_REGIONS = ("ASIA", "EU", "US")
+OBJECT_LISTS, BUCKET_LISTS = "storage.objects.getIamPolicy", "storage.buckets.getIamPolicy"
+"""The permissions of those who see access control lists."""
 
 
 def _of_properties(name: str) -> Field:
@@ -89,15 +95,18 @@ def json_reply(document: Any, headers: Mapping[str, str] | None = None) -> web.R
 def bucket_resource(bucket: Bucket, origin: str) -> Resource:
     """A bucket as storage#bucket; links name the host that the client used."""
     location = location_of(bucket)
+    settings = {name: value for name, value in bucket.properties.items() if name != DEFAULT_FIELD}
     return {
         "kind": "storage#bucket",
         "id": bucket.name,
         "selfLink": f"{origin}/storage/v1/b/{bucket.name}",
+        "projectNumber": str(accounts.project_number(bucket.project)),
         "name": bucket.name,
         "generation": str(bucket.generation),
         "metageneration": str(bucket.metageneration),
         "storageClass": "STANDARD",
-        **bucket.properties,
+        **settings,
+        "iamConfiguration": shown_configuration(bucket),
         "location": location,
         "locationType": location_type(location),
         "timeCreated": timestamp(bucket.created_s),
@@ -129,8 +138,19 @@ def object_reply(
     call: StorageCall, stored: StoredObject, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """The reply with an object."""
-    (resource,) = _chosen([stored], call.origin, call.fields)
+    if shows_lists(call, OBJECT_LISTS):
+        resource = apply_mask(full_object_resource(call, stored), call.fields)
+    else:
+        (resource,) = _chosen([stored], call.origin, call.fields)
     return json_reply(resource, {"ETag": stored.etag, **(headers or {})})
+
+
+def full_object_resource(call: StorageCall, stored: StoredObject) -> Resource:
+    """The object as storage#object, with its access control list where the reply shows it."""
+    resource = object_resource(stored, call.origin)
+    if not shows_lists(call, OBJECT_LISTS):
+        return resource
+    return resource | object_lists(stored, call.access_of(stored), call.origin)
 
 
 def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | None) -> web.Response:
@@ -141,9 +161,9 @@ def listing_reply(call: StorageCall, listing: Listing, next_page_token: str | No
     if listing.prefixes:
         page["prefixes"] = listing.prefixes
     mask = call.fields
-    if not mask or "*" in mask:
+    if not mask or "*" in mask or shows_lists(call, OBJECT_LISTS):
         if listing.items:
-            page["items"] = [object_resource(item, call.origin) for item in listing.items]
+            page["items"] = [full_object_resource(call, item) for item in listing.items]
         return reply(call, page)
     page = {name: value for name, value in page.items() if name in mask}
     if listing.items and "items" in mask:

@@ -220,14 +220,10 @@ def test_an_encoded_slash_is_part_of_a_name_and_a_plain_one_is_not(box):
 @pytest.mark.parametrize(
     ("method", "path", "what"),
     [
-        ("GET", "{bucket}/acl", "storage.bucketAccessControls"),
-        ("GET", "{bucket}/notificationConfigs", "storage.notifications"),
         ("GET", "{bucket}/folders", "storage.folders"),
-        ("GET", "{objects}/x/acl", "storage.objectAccessControls"),
         ("POST", "{objects}/x/restore", "storage.objects.restore"),
         ("GET", "{objects}?softDeleted=true", "The parameter 'softDeleted'"),
         ("GET", "{objects}?filter=x", "The parameter 'filter'"),
-        ("POST", "{uploads}?uploadType=media&name=x&predefinedAcl=publicRead", "predefinedAcl"),
         ("PURGE", "{objects}/x", "PURGE"),
     ],
 )

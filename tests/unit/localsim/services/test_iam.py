@@ -6,7 +6,7 @@ import pytest
 
 from localsim.rules.scenario.roles import TPU_METHODS, permissions
 from localsim.services.auth import iam
-from localsim.services.storage.permissions import permissions_of
+from localsim.services.storage.permissions import needs_of
 from localsim.services.storage.routes import ROUTES
 from localsim.services.tpu.tpu_methods import all_methods
 
@@ -56,14 +56,15 @@ def test_nobody_may_nothing():
     ],
 )
 def test_what_storage_asks_for_is_what_the_method_asks_for(verb, path, permissions):
-    assert tuple(permissions_of(verb, path)) == permissions
+    needs = needs_of(verb, path)
+    assert tuple(permission for permission, _ in needs.of_permissions) == permissions
 
 
 def test_who_administers_storage_may_all_that_any_method_asks_for():
     asked = {
         permission
         for route in ROUTES
-        for permission in permissions_of(route.method, _path_of(route))
+        for permission, _ in needs_of(route.method, _path_of(route)).of_permissions
         if route.handler.__name__ != "refuse"
     }
     assert asked - {"storage.batch"} <= allowed("admin")

@@ -89,7 +89,6 @@ def test_what_only_google_sets_and_what_nobody_knows_is_ignored(objects):
 @pytest.mark.parametrize(
     "resource",
     [
-        {"acl": [{"entity": "allUsers", "role": "READER"}]},
         {"encryption": {"defaultKmsKeyName": "projects/p/..."}},
         {"hierarchicalNamespace": {"enabled": True}},
     ],
