@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import grpc
 from aiohttp import web
@@ -28,7 +28,6 @@ from localsim.services.storage.grpc import method_names as storage_methods
 from localsim.services.storage.grpc.method_names import ROUTING
 from localsim.services.storage.permissions import (
     StorageNeeds,
-    about_bucket,
     is_form_upload,
     is_of_session,
     is_xml,
@@ -200,17 +199,16 @@ class StorageAuthorization:
         self._require(request, signer, needs_of(request.method, request.raw_path))
 
     def _authorize_form(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
-        needs = about_bucket(needs_of(request.method, request.raw_path), bucket)
         try:
-            self._require(request, signer, needs)
+            self._require(request, signer, needs_of(request.method, f"/{quote(bucket)}"))
         except CloudError as error:
             raise xml_refusal(error) from None
 
     def _require(self, request: web.Request, signer: Signer | None, needs: StorageNeeds) -> None:
-        if signer is None:
-            account = _storage_caller(self.callers, request, needs)
-        else:
+        if signer is not None:
             account = self.callers.signer(signer, secure=request.secure)
+        else:
+            account = _storage_caller(self.callers, request, needs)
         if account is not None:
             request[ACCOUNT] = _authorized(account, needs, self.roles_of)
 

@@ -131,12 +131,6 @@ def needs_of(verb: str, raw_path: str) -> StorageNeeds:
     )
 
 
-def about_bucket(needs: StorageNeeds, bucket: str) -> StorageNeeds:
-    """The same needs of a request that names its bucket elsewhere."""
-    key = ObjectKey(bucket, "")
-    return StorageNeeds(tuple((each, key) for each, _ in needs.of_permissions), key)
-
-
 def _key(names: Mapping[str, str], query: Mapping[str, str]) -> ObjectKey:
     generation = query.get("sourceGeneration") or query.get("generation") or ""
     number = int(generation) if generation.isdecimal() and len(generation) < _DIGITS else None

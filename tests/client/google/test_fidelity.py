@@ -28,6 +28,7 @@ NEIGHBOURS = (
     "cloudbilling.",
     "cloudquotas.",
     "iam.",
+    "iamcredentials.",
     "logging.",
     "monitoring.",
 )

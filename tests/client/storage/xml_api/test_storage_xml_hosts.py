@@ -72,4 +72,4 @@ def test_the_certificate_is_for_names_without_a_dot(ask):
 
 def test_a_token_is_needed_as_elsewhere(cloud, ask):
     host = f"{cloud.line['bucket']}.storage.googleapis.com"
-    assert ask(host, "GET", "/x", Accept="*/*")[0] == 401
+    assert ask(host, "GET", "/x", Accept="*/*")[0] == 403
