@@ -59,13 +59,19 @@ async def _end(runner: web.AppRunner, objects: ObjectStore) -> None:
 
 
 def main() -> None:
-    def announce(port: int, _grpc_port: int) -> None:
-        sys.stdout.write(f"{port}\n")
+    def announce(*ports: int) -> None:
+        sys.stdout.write(f"{' '.join(map(str, ports))}\n")
         sys.stdout.flush()
 
     async def forever() -> None:
         with closing(BodyProcess()) as receiver:
-            await serve(Path(sys.argv[1]), announce, asyncio.Event(), receiver=receiver)
+            await serve(
+                Path(sys.argv[1]),
+                announce,
+                asyncio.Event(),
+                receiver=receiver,
+                with_grpc="grpc" in sys.argv[2:],
+            )
 
     asyncio.run(forever())
 

@@ -1,5 +1,6 @@
 """kill -9: everything acknowledged is there, nothing half-written shows, it starts again."""
 
+import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -9,8 +10,12 @@ import threading
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import requests
+from client.storage.grpc_api.grpc_fixtures import ZONAL, grpc_client
 from client.storage.storage_fixtures import HIERARCHICAL
 from google.api_core import exceptions
+from google.cloud.storage.asyncio.async_appendable_object_writer import (
+    AsyncAppendableObjectWriter,
+)
 
 pytest_plugins = ("client.storage.storage_fixtures",)
 
@@ -194,3 +199,31 @@ def rename_until_gone(service, name, turn):
             path = f"/storage/v1/b/box/folders/{name}%2F/renameTo/folders/{target}%2F"
             assert service.request("POST", path).status == 200
             name = target
+
+
+def test_what_was_flushed_is_there_after_a_kill(killable):
+    data = os.urandom(700_000)
+    service = killable.start("grpc")
+    body = json.dumps({"name": "box", **ZONAL}).encode()
+    assert service.request("POST", "/storage/v1/b?project=p", body).status == 200
+
+    async def append(start, end):
+        """Flush a part, and leave a part that is not, when the service is killed; the generation."""
+        client = grpc_client(service)
+        writer = AsyncAppendableObjectWriter(client, "box", "x", generation=generation)
+        await writer.open()
+        assert writer.offset == start
+        await writer.append(data[start:end])
+        assert await writer.flush() == end
+        await writer.append(b"lost")
+        return writer.generation
+
+    generation = None
+    for start, end in ((0, 1000), (1000, 300_000), (300_000, 700_000)):
+        generation = asyncio.run(append(start, end))
+        service = killable.start("grpc")
+        blob = service.client().bucket("box").blob("x")
+        assert blob.download_as_bytes() == data[:end]
+        assert blob.generation == generation
+    kept = {path.name for path in (killable.directory / "storage").glob("objects/*/*")}
+    assert len(kept) == 3
