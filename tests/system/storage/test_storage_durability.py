@@ -208,7 +208,7 @@ def test_what_was_flushed_is_there_after_a_kill(killable):
     assert service.request("POST", "/storage/v1/b?project=p", body).status == 200
 
     async def append(start, end):
-        """Flush a part, and leave a part that is not, when the service is killed; the generation."""
+        """Flush a part; the service is killed before the next one is flushed. The generation."""
         client = grpc_client(service)
         writer = AsyncAppendableObjectWriter(client, "box", "x", generation=generation)
         await writer.open()
@@ -216,6 +216,7 @@ def test_what_was_flushed_is_there_after_a_kill(killable):
         await writer.append(data[start:end])
         assert await writer.flush() == end
         await writer.append(b"lost")
+        killable.kill()
         return writer.generation
 
     generation = None
