@@ -163,7 +163,7 @@ def reason(reply):
     return json.loads(reply.body)["error"]["errors"][0]["reason"]
 
 
-OBJECTS_IN_FOLDER = 200
+OBJECTS_IN_FOLDER = 60
 
 
 def test_a_folder_has_its_old_name_or_its_new_one_after_a_kill(killable):

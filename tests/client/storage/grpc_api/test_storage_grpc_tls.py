@@ -1,7 +1,10 @@
 """Cloud Storage over gRPC with TLS: who is let in, and to what."""
 
+import socket
+
 import grpc
 import pytest
+import requests
 from google.cloud import _storage_v2 as storage_v2
 from google.cloud import storage_control_v2
 
@@ -67,3 +70,49 @@ def test_folders_ask_for_their_own_permissions(cloud, account, code):
     request = storage_control_v2.GetFolderRequest(name="projects/_/buckets/local-bucket/folders/a")
     method = "/google.storage.control.v2.StorageControl/GetFolder"
     assert called(cloud, method, request, account)[0] == code
+
+
+LAYOUT = "/google.storage.control.v2.StorageControl/GetStorageLayout"
+
+
+def layout_of(channel, *metadata):
+    """The name in the layout of the bucket, as a channel gets it, or why not."""
+    name = "projects/_/buckets/local-bucket/storageLayout"
+    request = storage_control_v2.GetStorageLayoutRequest(name=name)
+    body = storage_control_v2.GetStorageLayoutRequest.serialize(request)
+    try:
+        answer = channel.unary_unary(LAYOUT)(body, metadata=metadata, timeout=10)
+    except grpc.RpcError as error:
+        return error.code().name
+    assert storage_control_v2.StorageLayout.deserialize(answer).name == name
+    return "OK"
+
+
+def test_the_port_of_http_with_tls_speaks_grpc_too(cloud):
+    address = cloud.line["google"]["storage"].removeprefix("https://")
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials()) as channel:
+        assert layout_of(channel) == "UNAUTHENTICATED"
+        assert layout_of(channel, ("authorization", f"Bearer {token(cloud)}")) == "OK"
+        assert rest(cloud, "GET", "/storage/v1/b/none", "", base="storage").status_code == 401
+
+
+def test_so_does_the_one_without_tls_for_this_host_alone(cloud):
+    address = cloud.line["storage"].removeprefix("http://")
+    with grpc.insecure_channel(address) as channel:
+        assert layout_of(channel) == "OK"
+    foreign = (("grpc.default_authority", "storage.example.com"),)
+    with grpc.insecure_channel(address, foreign) as channel:
+        assert layout_of(channel) == "PERMISSION_DENIED"
+    assert requests.get(f"{cloud.line['storage']}/storage/v1/b/none", timeout=10).status_code == 404
+
+
+def test_a_byte_alone_does_not_decide(cloud):
+    port = int(cloud.line["storage"].rpartition(":")[2])
+    for method in (b"PUT", b"GET", b"PATCH"):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(method[:1])
+            head = f" /storage/v1/b/none HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            connection.sendall(method[1:] + head.encode() + b"Connection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.1 ")
