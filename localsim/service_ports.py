@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
@@ -134,17 +134,23 @@ async def serve_secure_grpc(
     stack.push_async_callback(_stop_grpc, server)
 
 
+Wrap = Callable[[Callable[[], asyncio.Protocol]], Callable[[], asyncio.Protocol]]
+
+
 async def serve_http(
     app: web.Application,
     stack: AsyncExitStack,
     *ports: tuple[int, ssl.SSLContext | None],
     inside: Iterable[socket.socket] = (),
     unpacks: bool = True,
+    wrap: Wrap | None = None,
+    wrap_tls: Wrap | None = None,
 ) -> web.Server:
     """Serve one application on several ports, with TLS where there is a context, and on sockets.
 
     Returns the server, which makes a protocol for any other connection. A body with a
-    Content-Encoding is unpacked, unless `unpacks` is false.
+    Content-Encoding is unpacked, unless `unpacks` is false. `wrap` and `wrap_tls` return what makes
+    the protocols of connections without and with TLS, given what makes those of HTTP.
     """
     runner = web.AppRunner(
         app, access_log=None, logger=HTTP_LOG, shutdown_timeout=0.1, auto_decompress=unpacks
@@ -152,9 +158,15 @@ async def serve_http(
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     sockets = [(each, tls) for port, tls in ports for each in open_port(port, is_for_all=bool(tls))]
-    for listening, tls in (*sockets, *((each, None) for each in inside)):
-        await web.SockSite(runner, listening, ssl_context=tls).start()
     assert runner.server is not None  # it has been set up
+    loop = asyncio.get_running_loop()
+    for listening, tls in (*sockets, *((each, None) for each in inside)):
+        wrapping = wrap if tls is None else wrap_tls
+        if wrapping is None:
+            await web.SockSite(runner, listening, ssl_context=tls).start()
+            continue
+        server = await loop.create_server(wrapping(runner.server), sock=listening, ssl=tls)
+        stack.callback(server.close)
     return runner.server
 
 

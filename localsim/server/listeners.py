@@ -46,6 +46,7 @@ from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.answer_date import dated
 from localsim.services.net.google_hosts import HTTPS_PORT, SERVICE_OF
 from localsim.services.net.grpc_front import GrpcFront
+from localsim.services.net.relayed_peers import LazyServer
 from localsim.services.net.request_guard import guard
 from localsim.services.net.socks import SocksServer, serve_socks
 from localsim.services.net.tls_front import TlsFront
@@ -54,6 +55,7 @@ from localsim.services.other_apis.message_calls import MessageMethods
 from localsim.services.rest import rest
 from localsim.services.storage import application as storage
 from localsim.services.storage.body_process import BodyProcess
+from localsim.services.storage.grpc.shared_port import SharedPort
 from localsim.services.storage.grpc.storage_handlers import StorageHandlers
 from localsim.services.storage.request_holds import RequestHolds
 from localsim.services.storage.request_watch import RequestWatch
@@ -86,7 +88,8 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     orchestrator, chosen, tls_services = parts.orchestrator, parts.ports, parts.tls_services
     await parts.slices.sweep(orchestrator.cloud.slices_to_keep())
     storage_service = _open_storage(parts, state, stack)
-    await _open_grpc(parts, storage_service, stack)
+    plain_grpc = await _open_grpc(parts, storage_service, stack)
+    secure_grpc = _secure_grpc(parts, storage_service, stack)
     if tls_services is not None:
         await service_ports.serve_secure_grpc(
             _grpc_handlers(parts, storage_service),
@@ -99,10 +102,22 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
     for name, app in _applications(parts, state, storage_service).items():
         inside = await _open_vpc_sockets(parts, name, stack)
         outside = _service_ports(name, chosen, tls_services)
+        if name != "storage":
+            servers[name] = await service_ports.serve_http(app, stack, *outside, inside=inside)
+            continue
+        shared = [SharedPort(plain_grpc.lead, plain_grpc.passing), SharedPort(secure_grpc.lead)]
+        for port in shared:
+            stack.push_async_callback(port.close)
         servers[name] = await service_ports.serve_http(
-            app, stack, *outside, inside=inside, unpacks=name != "storage"
+            app,
+            stack,
+            *outside,
+            inside=inside,
+            unpacks=False,
+            wrap=shared[0].wrap,
+            wrap_tls=shared[1].wrap,
         )
-    await _open_tls_front(parts, state, servers, storage_service, stack)
+    await _open_tls_front(parts, state, servers, secure_grpc, stack)
     await _open_socks(parts, stack)
     await _open_relays(parts, stack)
     await _open_workstation(parts, stack)
@@ -113,7 +128,7 @@ async def open_ports(parts: Components, state: StateDirectory, stack: AsyncExitS
 
 async def _open_grpc(
     parts: Components, storage_service: StorageService, stack: AsyncExitStack
-) -> None:
+) -> GrpcFront:
     """Serve gRPC without TLS, behind what guards it."""
     port = parts.ports["tpu_grpc"]
     front = GrpcFront(_own_names(parts.ports, *OWN_NAMES))
@@ -126,6 +141,21 @@ async def _open_grpc(
         front.open(listening)
     for listening in await _open_vpc_sockets(parts, "tpu_grpc", stack):
         front.open(listening)
+    return front
+
+
+def _secure_grpc(
+    parts: Components, storage_service: StorageService, stack: AsyncExitStack
+) -> LazyServer:
+    """gRPC for who has spoken TLS to another port, and has to bring a token."""
+
+    async def start() -> int:
+        handlers = _grpc_handlers(parts, storage_service, server.admits)
+        guard = _grpc_authorization(parts, PROJECT)
+        return await service_ports.start_grpc(handlers, stack, interceptors=(guard,))
+
+    server = LazyServer(start)
+    return server
 
 
 def _grpc_authorization(parts: Components, project: str, *, secure: bool = True) -> Any:
@@ -254,7 +284,8 @@ def _service_ports(
     """The port of a service, and its TLS port where there is one."""
     outside: list[tuple[int, ssl.SSLContext | None]] = [(chosen[name], None)]
     if tls_services is not None and name in service_ports.TLS_TWINS:
-        outside.append((chosen[service_ports.TLS_TWINS[name]], tls_services.tls))
+        tls = tls_services.grpc_tls if name == "storage" else tls_services.tls
+        outside.append((chosen[service_ports.TLS_TWINS[name]], tls))
     return outside
 
 
@@ -312,7 +343,7 @@ async def _open_tls_front(
     parts: Components,
     state: StateDirectory,
     servers: Mapping[str, Callable[[], asyncio.Protocol]],
-    storage_service: StorageService,
+    secure_grpc: LazyServer,
     stack: AsyncExitStack,
 ) -> None:
     """Answer to Google's names in the VPC."""
@@ -322,13 +353,8 @@ async def _open_tls_front(
     async def open_context() -> "ssl.SSLContext":
         return (await asyncio.to_thread(find_certificates, state)).server_context()
 
-    async def start_grpc() -> int:
-        handlers = _grpc_handlers(parts, storage_service, front.admits)
-        guard = _grpc_authorization(parts, PROJECT)
-        return await service_ports.start_grpc(handlers, stack, interceptors=(guard,))
-
     by_host = {host: servers[name] for host, name in SERVICE_OF.items()}
-    front = TlsFront(open_context, by_host, start_grpc)
+    front = TlsFront(open_context, by_host, secure_grpc.lead)
     stack.push_async_callback(front.close)
     front.open(await parts.hosts.vpc.listen(API_ADDRESS, HTTPS_PORT))
 

@@ -16,6 +16,7 @@ from localsim.server.certificates import Certificates, ensure_certificates
 from localsim.services.auth.iam import ACCOUNTS
 from localsim.services.auth.oauth2 import PATH
 from localsim.services.auth.tokens import AccessTokens
+from localsim.services.storage.grpc.shared_port import HTTP_1, HTTP_2
 from localsim.state_directory import ServeError, StateDirectory
 
 
@@ -28,6 +29,8 @@ class TlsServices:
     tokens: AccessTokens
     project: str
     tls: ssl.SSLContext
+    grpc_tls: ssl.SSLContext
+    """For a port where gRPC is spoken too."""
 
     @property
     def certificate(self) -> bytes:
@@ -73,7 +76,9 @@ def open_tls_services(
         now=now,
         time_scale=time_scale,
     )
-    return TlsServices(certificates, files, tokens, project, tls)
+    grpc_tls = certificates.server_context()
+    grpc_tls.set_alpn_protocols([HTTP_1, HTTP_2])
+    return TlsServices(certificates, files, tokens, project, tls, grpc_tls)
 
 
 def token_uri(ports: Mapping[str, int]) -> str:

@@ -6,9 +6,11 @@ is here that a connection of another user is refused (loopback.py), and a call f
 
 import socket
 from collections.abc import Collection
+from contextlib import suppress
 
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.call_authority import AuthorityMarker
+from localsim.services.net.relay import Passing, RelayEnd, join
 from localsim.services.net.relayed_peers import RelayedPeers
 
 
@@ -26,6 +28,15 @@ class GrpcFront(Acceptor):
         """Whether a connection to the server comes from here, given the peer in gRPC's words."""
         return self._peers.find(peer) is not None
 
+    def passing(self) -> Passing:
+        """What the bytes of one client pass through on their way."""
+        return AuthorityMarker(self._hosts).pass_on
+
+    async def lead(self, client: RelayEnd) -> None:
+        """Lead a client that has come to another port, whose bytes pass through `passing`."""
+        with suppress(OSError):
+            async with self._peers.connect(self.server_port, identity=True) as server:
+                await join(client, server)
+
     async def _lead(self, client: socket.socket) -> None:
-        marker = AuthorityMarker(self._hosts)
-        await self._peers.relay(client, self.server_port, True, marker.pass_on)  # noqa: FBT003
+        await self._peers.relay(client, self.server_port, True, self.passing())  # noqa: FBT003

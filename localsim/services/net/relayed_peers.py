@@ -6,12 +6,12 @@ finds the server's port without a relay is nobody.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
 from localsim.loopback import LOOPBACK
-from localsim.services.net.relay import Passing, relay_bytes, unchanged
+from localsim.services.net.relay import Passing, RelayEnd, join, relay_bytes, unchanged
 
 Identity = TypeVar("Identity")
 
@@ -54,3 +54,26 @@ class RelayedPeers(Generic[Identity]):
         finally:
             self._by_port.pop(port, None)
             server.close()
+
+
+class LazyServer:
+    """A server of gRPC that starts when the first client is led to it."""
+
+    def __init__(self, start: Callable[[], Awaitable[int]]) -> None:
+        """`start` starts the server and returns its port on loopback."""
+        self._start = start
+        self._port: asyncio.Future[int] | None = None
+        self._peers: RelayedPeers[bool] = RelayedPeers()
+
+    def admits(self, peer: str) -> bool:
+        """Whether a connection to the server comes from here, given the peer in its words."""
+        return self._peers.find(peer) is not None
+
+    async def lead(self, client: RelayEnd) -> None:
+        """Join a client to the server until either has ended."""
+        if self._port is None:
+            self._port = asyncio.ensure_future(self._start())
+        port = await asyncio.shield(self._port)
+        with suppress(OSError):
+            async with self._peers.connect(port, identity=True) as server:
+                await join(client, server)

@@ -8,14 +8,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 
 from localsim.services.net.acceptor import Acceptor
 from localsim.services.net.body_length import SingleBodyLength
 from localsim.services.net.google_hosts import STORAGE_HOST, bucket_of_host
-from localsim.services.net.relay import RelayEnd, join
-from localsim.services.net.relayed_peers import RelayedPeers
+from localsim.services.net.relay import RelayEnd
 
 HANDSHAKE_S = 10.0
 _HTTP, _HTTP2 = "http/1.1", "h2"
@@ -29,24 +27,18 @@ class TlsFront(Acceptor):
         self,
         open_context: Callable[[], Awaitable[ssl.SSLContext]],
         servers: Mapping[str, Callable[[], asyncio.Protocol]],
-        start_grpc: Callable[[], Awaitable[int]],
+        lead_grpc: Callable[[RelayEnd], Awaitable[None]],
     ) -> None:
         """`servers` are the HTTP servers by host name.
 
-        `open_context` gives the certificate's context, and `start_grpc` the port of gRPC's server
-        on loopback; both are asked when the first client comes.
+        `open_context` gives the certificate's context; it is asked when the first client comes.
+        `lead_grpc` joins a client to the server of gRPC until either has ended.
         """
         self._open_context = open_context
         self._servers = servers
-        self._start_grpc = start_grpc
+        self._lead_grpc = lead_grpc
         self._context: asyncio.Future[ssl.SSLContext] | None = None
-        self._grpc_port: asyncio.Future[int] | None = None
-        self._peers: RelayedPeers[bool] = RelayedPeers()
         super().__init__(self._lead)
-
-    def admits(self, peer: str) -> bool:
-        """Whether a connection to gRPC's server comes from here, given the peer in its words."""
-        return self._peers.find(peer) is not None
 
     async def _lead(self, client: socket.socket) -> None:
         if self._context is None:
@@ -63,21 +55,13 @@ class TlsFront(Acceptor):
             client.close()
             return
         if choice.grpc is not None:
-            await self._join_grpc(choice.grpc)
+            await self._lead_grpc(choice.grpc)
 
     async def _prepared(self) -> ssl.SSLContext:
         context = await self._open_context()
         context.set_alpn_protocols([_HTTP, _HTTP2])
         context.sni_callback = partial(_note_name, frozenset(self._servers))
         return context
-
-    async def _join_grpc(self, client: RelayEnd) -> None:
-        if self._grpc_port is None:
-            self._grpc_port = asyncio.ensure_future(self._start_grpc())
-        port = await asyncio.shield(self._grpc_port)
-        with suppress(OSError):
-            async with self._peers.connect(port, identity=True) as server:
-                await join(client, server)
 
 
 class _Choice(asyncio.Protocol):

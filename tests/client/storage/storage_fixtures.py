@@ -205,11 +205,12 @@ class Killable:
         self.process: subprocess.Popen | None = None
         self.services: list[Service] = []
 
-    def start(self) -> Service:
-        command = [sys.executable, storage_process.__file__, str(self.directory)]
+    def start(self, *wires: str) -> Service:
+        command = [sys.executable, storage_process.__file__, str(self.directory), *wires]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        service = Service(int(self.process.stdout.readline()))
+        port, grpc_port = map(int, self.process.stdout.readline().split())
+        service = Service(port, grpc_port=grpc_port)
         self.services.append(service)
         return service
 

@@ -69,16 +69,24 @@ async def _end(runner: web.AppRunner, objects: ObjectStore) -> None:
 
 
 def main() -> None:
-    """`storage_process.py DIRECTORY [PORT]` serves until it is killed, and prints its port."""
-    directory, port = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    """`storage_process.py DIRECTORY [PORT] [grpc]` serves until it is killed; prints its ports."""
+    directory, *options = sys.argv[1:]
+    numbers = [int(each) for each in options if each.isdecimal()]
 
-    def announce(port: int, _grpc_port: int) -> None:
-        sys.stdout.write(f"{port}\n")
+    def announce(*ports: int) -> None:
+        sys.stdout.write(f"{' '.join(map(str, ports))}\n")
         sys.stdout.flush()
 
     async def forever() -> None:
         with closing(BodyProcess()) as receiver:
-            await serve(directory, announce, asyncio.Event(), receiver=receiver, port=port)
+            await serve(
+                Path(directory),
+                announce,
+                asyncio.Event(),
+                receiver=receiver,
+                port=next(iter(numbers), 0),
+                with_grpc="grpc" in options,
+            )
 
     asyncio.run(forever())
 

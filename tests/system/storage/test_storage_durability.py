@@ -1,5 +1,6 @@
 """kill -9: everything acknowledged is there, nothing half-written shows, it starts again."""
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -12,8 +13,12 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import google_crc32c
 import requests
+from client.storage.grpc_api.grpc_fixtures import ZONAL, grpc_client
 from client.storage.storage_fixtures import HIERARCHICAL
 from google.api_core import exceptions
+from google.cloud.storage.asyncio.async_appendable_object_writer import (
+    AsyncAppendableObjectWriter,
+)
 
 pytest_plugins = ("client.storage.storage_fixtures",)
 
@@ -208,7 +213,7 @@ def reason(reply):
     return json.loads(reply.body)["error"]["errors"][0]["reason"]
 
 
-OBJECTS_IN_FOLDER = 200
+OBJECTS_IN_FOLDER = 60
 
 
 def test_a_folder_has_its_old_name_or_its_new_one_after_a_kill(killable):
@@ -244,3 +249,32 @@ def rename_until_gone(service, name, turn):
             path = f"/storage/v1/b/box/folders/{name}%2F/renameTo/folders/{target}%2F"
             assert service.request("POST", path).status == 200
             name = target
+
+
+def test_what_was_flushed_is_there_after_a_kill(killable):
+    data = os.urandom(700_000)
+    service = killable.start("grpc")
+    body = json.dumps({"name": "box", **ZONAL}).encode()
+    assert service.request("POST", "/storage/v1/b?project=p", body).status == 200
+
+    async def append(start, end):
+        """Flush a part; the service is killed before the next one is flushed. The generation."""
+        client = grpc_client(service)
+        writer = AsyncAppendableObjectWriter(client, "box", "x", generation=generation)
+        await writer.open()
+        assert writer.offset == start
+        await writer.append(data[start:end])
+        assert await writer.flush() == end
+        await writer.append(b"lost")
+        killable.kill()
+        return writer.generation
+
+    generation = None
+    for start, end in ((0, 1000), (1000, 300_000), (300_000, 700_000)):
+        generation = asyncio.run(append(start, end))
+        service = killable.start("grpc")
+        blob = service.client().bucket("box").blob("x")
+        assert blob.download_as_bytes() == data[:end]
+        assert blob.generation == generation
+    kept = {path.name for path in (killable.directory / "storage").glob("objects/*/*")}
+    assert len(kept) == 3

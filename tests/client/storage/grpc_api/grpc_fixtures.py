@@ -45,8 +45,13 @@ class Wires:
 
     def client(self) -> AsyncGrpcClient:
         """Google's asynchronous client; call it on the loop of the runner."""
-        endpoint = ClientOptions(api_endpoint=f"127.0.0.1:{self.service.grpc_port}")
-        return AsyncGrpcClient(credentials=AnonymousCredentials(), client_options=endpoint)
+        return grpc_client(self.service)
+
+
+def grpc_client(service: Service) -> AsyncGrpcClient:
+    """Google's asynchronous client of a service."""
+    endpoint = ClientOptions(api_endpoint=f"127.0.0.1:{service.grpc_port}")
+    return AsyncGrpcClient(credentials=AnonymousCredentials(), client_options=endpoint)
 
 
 @pytest.fixture(scope="module")

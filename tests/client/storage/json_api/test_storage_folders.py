@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -351,3 +352,23 @@ def test_an_object_moves_with_its_folders(tree):
     assert tree.request("POST", f"{tree.objects}/a%2Fx/moveTo/o/b%2Fc%2Fy").status == 200
     assert folders(tree) == ["a/", "b/", "b/c/"]
     assert objects(tree) == ["b/c/y"]
+
+
+def test_uploads_and_renames_at_the_same_time_lose_nothing(tree):
+    acknowledged: set[str] = set()
+
+    def upload(writer: int) -> None:
+        for number in range(12):
+            name = f"{writer}-{number}"
+            assert tree.upload(f"here%2Fd%2F{name}", b"1").status == 200
+            acknowledged.add(name)
+
+    with ThreadPoolExecutor(4) as writers:
+        running = [writers.submit(upload, writer) for writer in range(4)]
+        for turn in range(20):
+            assert renamed(tree, "here/", f"there-{turn}/").status in (200, 404)
+        for each in running:
+            each.result()
+    names = objects(tree)
+    assert sorted(name.rpartition("/")[2] for name in names) == sorted(acknowledged)
+    assert {f"{name.rpartition('/')[0]}/" for name in names} <= set(folders(tree))
