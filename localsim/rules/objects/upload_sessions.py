@@ -65,8 +65,8 @@ class UploadSessions:
     def result(self, upload_id: str) -> StoredObject | None:
         """What the session has published, None while it is unfinished.
 
-        Raises StorageError 404 when there is none, 410 for a week after its end, and ChunkError when
-        a chunk has ended it.
+        Raises StorageError 404 when there is none, 410 for a week after its end, and ChunkError
+        when a chunk has ended it.
         """
         result = self._row(upload_id)[-1]
         if result is not None and result.startswith(_REFUSED):
