@@ -80,6 +80,7 @@ _ACCOUNTS_CHANGE = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("create", "disable", "enable")
 )
 _OBJECTS = frozenset(each for each in _STORAGE if not each.startswith("storage.bucket"))
+_RETENTION = {"storage.objects.overrideUnlockedRetention", "storage.objects.setRetention"}
 _OBJECTS_READ = frozenset({"storage.objects.get", "storage.objects.list"})
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
@@ -109,7 +110,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/logging.viewer": _LOGS_READ,
     "roles/monitoring.viewer": _METRICS_READ,
     "roles/storage.objectAdmin": _OBJECTS,
-    "roles/storage.objectUser": _OBJECTS,
+    "roles/storage.objectUser": _OBJECTS - _RETENTION,
     "roles/storage.objectViewer": _OBJECTS_READ,
     "roles/storage.legacyBucketReader": frozenset({"storage.buckets.get", "storage.objects.list"}),
     "roles/browser": frozenset({"resourcemanager.projects.get"}),

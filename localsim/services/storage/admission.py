@@ -31,6 +31,20 @@ def check_admission(buckets: Mapping[str, Bucket], call: StorageCall) -> None:
         _check_payer(buckets[name], call, account)
 
 
+def require_permission(call: StorageCall, permission: str) -> None:
+    """Raise StorageError 403 where the caller lacks a permission that not every such call needs."""
+    account = call.request.get(ACCOUNT)
+    if account is None or granted_permissions(account, [permission]):
+        return
+    kind = "object" if permission.startswith("storage.objects.") else "bucket"
+    raise StorageError(
+        403,
+        "forbidden",
+        f"{account.email} does not have {permission} access to the Google Cloud Storage {kind}."
+        f" Permission '{permission}' denied on resource (or it may not exist).",
+    )
+
+
 def _bucket_names(call: StorageCall) -> Iterator[str]:
     """The buckets that a call is about, that of a copy's source included."""
     yield from (call.names[each] for each in ("bucket", "to_bucket") if each in call.names)

@@ -4,10 +4,11 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.buckets.ip_filter import summarized_filter
+from localsim.rules.objects.buckets.ip_filter import IP_FILTER, summarized_filter
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
 from localsim.services.auth.iam import granted_permissions
+from localsim.services.storage.admission import require_permission
 from localsim.services.storage.methods.restore_methods import (
     get_deleted_bucket,
     is_about_deleted,
@@ -34,6 +35,7 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
         raise missing_parameter("name")
     project = requests.required_parameter(call.query, "project")
     if requests.flag_parameter(call.query, "enableObjectRetention"):
+        require_permission(call, "storage.buckets.enableObjectRetention")
         resource["objectRetention"] = {"mode": "Enabled"}
     bucket = await service.commit(service.buckets.create, project, name, resource)
     return _bucket_reply(call, bucket)
@@ -80,6 +82,8 @@ async def delete_bucket(service: StorageService, call: StorageCall) -> web.Strea
 async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some of a bucket's fields."""
     change = await requests.read_json_body(call.request)
+    if IP_FILTER in change:
+        require_permission(call, "storage.buckets.setIpFilter")
     bucket = await service.commit(service.buckets.patch, call.bucket, change, call.preconditions)
     return _bucket_reply(call, bucket)
 

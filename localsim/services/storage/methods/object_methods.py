@@ -2,8 +2,10 @@
 
 from aiohttp import web
 
+from localsim.rules.objects.lifetime.object_retention import RETENTION
 from localsim.rules.objects.properties import writable_properties
-from localsim.rules.objects.storage_model import not_implemented
+from localsim.rules.objects.storage_model import Properties, not_implemented
+from localsim.services.storage.admission import require_permission
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.restore_methods import (
     get_deleted_object,
@@ -48,6 +50,7 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
 async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some fields of the metadata."""
     change = writable_properties(await read_json_body(call.request))
+    _check_retention(call, change)
     stored = await service.commit(
         service.objects.patch, call.key, change, call.preconditions, overrides=_overrides(call)
     )
@@ -57,6 +60,7 @@ async def patch_object(service: StorageService, call: StorageCall) -> web.Stream
 async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the metadata as a whole."""
     properties = writable_properties(await read_json_body(call.request))
+    _check_retention(call, properties)
     stored = await service.commit(
         service.objects.update, call.key, properties, call.preconditions, overrides=_overrides(call)
     )
@@ -66,6 +70,14 @@ async def update_object(service: StorageService, call: StorageCall) -> web.Strea
 def _overrides(call: StorageCall) -> bool:
     """Whether the caller means to shorten, lock or remove a retention."""
     return flag_parameter(call.query, "overrideUnlockedRetention")
+
+
+def _check_retention(call: StorageCall, change: Properties) -> None:
+    """Refuse who may not set, or not override, the retention of an object."""
+    if RETENTION in change:
+        require_permission(call, "storage.objects.setRetention")
+    if _overrides(call):
+        require_permission(call, "storage.objects.overrideUnlockedRetention")
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.rules.objects.lifetime.object_retention import RETENTION
 from localsim.rules.objects.object_copies import MAX_OBJECT_BYTES
 from localsim.rules.objects.properties import writable_properties
 from localsim.rules.objects.storage_model import (
@@ -17,6 +18,7 @@ from localsim.rules.objects.storage_model import (
     check_object_name,
     not_implemented,
 )
+from localsim.services.storage.admission import require_permission
 from localsim.services.storage.body_process import left_bytes, take_over
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import gunzip_chunks
@@ -101,10 +103,13 @@ def new_object(
     given = {"contentType": media_type or DEFAULT_TYPE, **resource}
     if "contentEncoding" in call.query:
         given["contentEncoding"] = call.query["contentEncoding"]
+    properties = writable_properties(given)
+    if RETENTION in properties:
+        require_permission(call, "storage.objects.setRetention")
     return NewObject(
         bucket=call.bucket,
         name=name,
-        properties=writable_properties(given),
+        properties=properties,
         preconditions=call.preconditions,
         expected=expected_hashes(resource, call),
         declared_bytes=declared_bytes,
