@@ -122,6 +122,7 @@ _ACCOUNT_KEYS = frozenset(
 _CREDENTIALS = frozenset(
     f"iam.serviceAccounts.{verb}" for verb in ("getAccessToken", "signBlob", "signJwt")
 )
+_RETENTION = {"storage.objects.overrideUnlockedRetention", "storage.objects.setRetention"}
 _POLICIES = frozenset(
     f"resourcemanager.projects.{verb}" for verb in ("get", "getIamPolicy", "setIamPolicy")
 )
@@ -153,7 +154,7 @@ _PREDEFINED: Mapping[str, frozenset[str]] = {
     "roles/storage.objectAdmin": _OBJECTS | _OBJECT_POLICIES,
     "roles/storage.folderAdmin": _OBJECTS | _OBJECT_POLICIES,
     "roles/storage.objectCreator": _UPLOADS,
-    "roles/storage.objectUser": _OBJECTS,
+    "roles/storage.objectUser": _OBJECTS - _RETENTION,
     "roles/storage.objectViewer": _OBJECTS_READ,
     "roles/storage.legacyBucketReader": _OF_BUCKET_READERS,
     "roles/storage.legacyBucketWriter": _OF_BUCKET_WRITERS,

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.bucket_settings.ip_filter import summarized_filter
+from localsim.rules.objects.bucket_settings.ip_filter import IP_FILTER, summarized_filter
 from localsim.rules.objects.bucket_settings.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.storage_model import Bucket
@@ -17,6 +17,7 @@ from localsim.services.storage.methods.restore_methods import (
 from localsim.services.storage.resources.access_resources import (
     asked_bucket_lists,
     bucket_lists,
+    require_permission,
     shows_lists,
 )
 from localsim.services.storage.resources.object_resources import (
@@ -41,6 +42,7 @@ async def insert_bucket(service: StorageService, call: StorageCall) -> web.Strea
         raise missing_parameter("name")
     project = requests.required_parameter(call.query, "project")
     if requests.flag_parameter(call.query, "enableObjectRetention"):
+        require_permission(call, "storage.buckets.enableObjectRetention")
         resource["objectRetention"] = {"mode": "Enabled"}
     lists = asked_bucket_lists(call, resource)
     bucket = await service.commit(service.buckets.create, project, name, resource, lists)
@@ -84,6 +86,8 @@ async def delete_bucket(service: StorageService, call: StorageCall) -> web.Strea
 async def patch_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some of a bucket's fields."""
     change = await requests.read_json_body(call.request)
+    if IP_FILTER in change:
+        require_permission(call, "storage.buckets.setIpFilter")
     lists = asked_bucket_lists(call, change, _CHANGES_LISTS)
     patch = service.buckets.patch
     bucket = await service.commit(patch, call.bucket, change, call.preconditions, lists)

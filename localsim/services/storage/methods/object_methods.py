@@ -6,7 +6,9 @@ from aiohttp import web
 
 from localsim.rules.objects.buckets.policies import permissions_of_caller
 from localsim.rules.objects.encryption.customer_keys import check_customer_key
+from localsim.rules.objects.lifetime.object_retention import RETENTION
 from localsim.rules.objects.properties import PREDEFINED_ACL, writable_properties
+from localsim.rules.objects.storage_model import Properties
 from localsim.services.auth.iam import granted_permissions
 from localsim.services.storage.methods.downloads import download_object
 from localsim.services.storage.methods.restore_methods import (
@@ -19,7 +21,7 @@ from localsim.services.storage.methods.single_uploads import (
     insert_media,
     insert_multipart,
 )
-from localsim.services.storage.resources.access_resources import asked_access
+from localsim.services.storage.resources.access_resources import asked_access, require_permission
 from localsim.services.storage.resources.object_resources import (
     Resource,
     listing_reply,
@@ -62,6 +64,7 @@ async def list_objects(service: StorageService, call: StorageCall) -> web.Stream
 async def patch_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Change some fields of the metadata."""
     change = await _changes(call)
+    _check_retention(call, change)
     stored = await service.commit(
         service.objects.patch, call.key, change, call.preconditions, overrides=_overrides(call)
     )
@@ -71,6 +74,7 @@ async def patch_object(service: StorageService, call: StorageCall) -> web.Stream
 async def update_object(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """Replace the metadata as a whole."""
     properties = await _changes(call)
+    _check_retention(call, properties)
     stored = await service.commit(
         service.objects.update, call.key, properties, call.preconditions, overrides=_overrides(call)
     )
@@ -89,6 +93,14 @@ async def _changes(call: StorageCall) -> dict[str, Any]:
     return writable_properties(resource) | {
         field: name[field] for field in (PREDEFINED_ACL,) if field in name
     }
+
+
+def _check_retention(call: StorageCall, change: Properties) -> None:
+    """Refuse who may not set, or not override, the retention of an object."""
+    if RETENTION in change:
+        require_permission(call, "storage.objects.setRetention")
+    if _overrides(call):
+        require_permission(call, "storage.objects.overrideUnlockedRetention")
 
 
 async def delete_object(service: StorageService, call: StorageCall) -> web.StreamResponse:

@@ -10,6 +10,7 @@ from aiohttp import web
 from localsim.rules.objects.encryption.protections import Protection, RequestKeys
 from localsim.rules.objects.files.body_cipher import new_data_key
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
+from localsim.rules.objects.lifetime.object_retention import RETENTION
 from localsim.rules.objects.object_copies import MAX_OBJECT_BYTES
 from localsim.rules.objects.properties import KMS_KEY_NAME, writable_properties
 from localsim.rules.objects.storage_model import (
@@ -22,7 +23,7 @@ from localsim.rules.objects.storage_model import (
     not_implemented,
 )
 from localsim.services.storage.body_process import left_bytes, take_over
-from localsim.services.storage.resources.access_resources import asked_access
+from localsim.services.storage.resources.access_resources import asked_access, require_permission
 from localsim.services.storage.resources.object_resources import hash_header, object_reply
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.gunzip import gunzip_chunks
@@ -152,6 +153,8 @@ def new_object(
         given["contentEncoding"] = call.query["contentEncoding"]
     properties = writable_properties(given)
     properties.pop(KMS_KEY_NAME, None)
+    if RETENTION in properties:
+        require_permission(call, "storage.objects.setRetention")
     return NewObject(
         bucket=call.bucket,
         name=name,

@@ -6,7 +6,7 @@ import pytest
 
 from localsim.rules.objects.storage_model import Bucket, StorageError
 from localsim.services.auth.iam import ANONYMOUS, Account
-from localsim.services.storage.admission import check_admission
+from localsim.services.storage.admission import check_admission, require_permission
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 PAID = {"billing": {"requesterPays": True}}
@@ -73,3 +73,20 @@ def test_only_who_is_exempt_changes_a_filter_from_outside():
         admit(filtered, method=method)
         assert refusal(filtered, STRANGER, method=method) == (403, "forbidden")
     assert refusal(filtered, method="storage.buckets.update") == (403, "forbidden")
+
+
+def test_a_permission_that_only_some_calls_need():
+    def require(account):
+        require_permission(
+            SimpleNamespace(request=FakeRequest(account)), "storage.objects.setRetention"
+        )
+
+    require(None)
+    require(STRANGER)
+    with pytest.raises(StorageError) as error:
+        require(Account("u@p", ("roles/storage.objectUser",)))
+    assert error.value.code == 403
+    assert error.value.message == (
+        "u@p does not have storage.objects.setRetention access to the Google Cloud Storage object."
+        " Permission 'storage.objects.setRetention' denied on resource (or it may not exist)."
+    )
