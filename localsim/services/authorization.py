@@ -146,7 +146,7 @@ def storage_authorization(
     def check(request: web.Request) -> None:
         if request.raw_path.partition("?")[0] == BATCH:
             return
-        needs = needs_of(request.method, request.raw_path)
+        needs = needs_of(request.method, request.raw_path, request.headers)
         account = _storage_caller(callers, request, needs)
         if account is None:
             return
