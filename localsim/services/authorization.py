@@ -196,7 +196,7 @@ class StorageAuthorization:
         signer = None
         if self.signatures is not None and is_xml(request):
             signer = signer_of(self.signatures, request)
-        self._require(request, signer, needs_of(request.method, request.raw_path))
+        self._require(request, signer, needs_of(request.method, request.raw_path, request.headers))
 
     def _authorize_form(self, request: web.Request, signer: Signer | None, bucket: str) -> None:
         try:

@@ -21,10 +21,12 @@ from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.form_uploads import is_form, upload_form
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
+from localsim.services.storage.xml.xml_requests import copy_source
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _DIGITS = 19
+NO_HEADERS: Mapping[str, str] = {}
 _OF_TARGETS = ("storage.objects.create", "storage.multipartUploads.create")
 """The permissions on the bucket of a new object."""
 _READ_BUCKET_LIST = ("storage.buckets.get", "storage.buckets.getIamPolicy")
@@ -106,7 +108,7 @@ class StorageNeeds:
     """What the request is about: its source, where it makes an object of others."""
 
 
-def needs_of(verb: str, raw_path: str) -> StorageNeeds:
+def needs_of(verb: str, raw_path: str, headers: Mapping[str, str] = NO_HEADERS) -> StorageNeeds:
     """The permissions that a request needs, such as `storage.objects.get`, and where.
 
     None are needed for a request that is not a method of the API or that only Google has: it is
@@ -126,9 +128,20 @@ def needs_of(verb: str, raw_path: str) -> StorageNeeds:
         return StorageNeeds((), key)
     target = _target(names, key)
     asked = _ASKED.get(route.name, (route.name,))
-    return StorageNeeds(
-        tuple((each, target if each in _OF_TARGETS else key) for each in asked), key
-    )
+    needs = ((each, target if each in _OF_TARGETS else key) for each in asked)
+    return StorageNeeds((*needs, *_needs_of_source(route, headers)), key)
+
+
+def _needs_of_source(
+    route: StorageRoute | XmlRoute, headers: Mapping[str, str]
+) -> Sequence[tuple[str, ObjectKey]]:
+    """What the copy of the XML API needs, whose source is in a header."""
+    try:
+        is_write = isinstance(route, XmlRoute) and route.name == "storage.objects.insert"
+        source = copy_source(headers) if is_write else None
+    except StorageError:  # the method says what is wrong with it
+        return ()
+    return () if source is None else (("storage.objects.get", source),)
 
 
 def _key(names: Mapping[str, str], query: Mapping[str, str]) -> ObjectKey:

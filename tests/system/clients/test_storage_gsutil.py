@@ -1,6 +1,7 @@
 """gsutil, unmodified, with a service account's key: it speaks to storage over TLS only."""
 
 import base64
+import json
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -101,4 +102,25 @@ def test_keys_of_a_customer_and_of_cloud_kms(gsutil, google_cloud, tmp_path):
     gsutil("-o", f"GSUtil:encryption_key={kms}", "cp", str(source), f"{box}/z").ok()
     assert kms in gsutil("ls", "-L", f"{box}/z").ok()
     assert gsutil("cat", f"{box}/z").ok() == source.read_text()
+
+
+def test_access_from_list_to_uniform(gsutil, google_cloud, tmp_path):
+    """The same: lists of a bucket, of its new objects and of an object, then none."""
+    box, data = "gs://gsutil-access", tmp_path / "data"
+    data.write_bytes(b"abc")
+    gsutil("mb", box).ok()
+    gsutil("acl", "ch", "-u", "Ann@example.com:W", box).ok()
+    listed = json.loads(gsutil("acl", "get", box).ok())
+    granted = {entry["entity"]: entry["role"] for entry in listed}
+    assert granted["user-ann@example.com"] == "WRITER"
+    gsutil("defacl", "ch", "-u", "AllUsers:R", box).ok()
+    gsutil("cp", str(data), f"{box}/x").ok()
+    assert '"entity": "allUsers"' in gsutil("acl", "get", f"{box}/x").ok()
+    gsutil("acl", "set", "project-private", f"{box}/x").ok()
+    assert "allUsers" not in gsutil("acl", "get", f"{box}/x").ok()
+    gsutil("ubla", "set", "on", box).ok()
+    assert "Enabled: True" in gsutil("ubla", "get", box).ok()
+    gsutil("acl", "get", box).refused("uniform bucket-level access")
+    gsutil("ubla", "set", "off", box).ok()
+    assert json.loads(gsutil("acl", "get", box).ok()) == listed
     gsutil("rm", "-r", box).ok()

@@ -27,13 +27,13 @@ class Callers:
         self.token = cache(lambda account: token(cloud, account))
         self.session = requests.Session()
 
-    def send(self, account, verb, path, document=None, **given):
-        headers = {"Authorization": f"Bearer {self.token(account)}"} if account else {}
+    def send(self, account, verb, path, document=None, data=b"", **headers):
+        if account:
+            headers["Authorization"] = f"Bearer {self.token(account)}"
         if document is not None:
-            given["data"], headers = json.dumps(document), headers | JSON
-        return self.session.request(
-            verb, f"{self.base}{path}", headers=headers, timeout=20, **given
-        )
+            data, headers = json.dumps(document), headers | JSON
+        url = f"{self.base}{path}"
+        return self.session.request(verb, url, headers=headers, timeout=20, data=data)
 
     def status(self, *given, **named):
         return self.send(*given, **named).status_code
@@ -185,6 +185,19 @@ def test_a_copy_asks_for_its_source_and_for_its_target(callers, box, google_clou
     grant(callers, f"{box}/o/x/acl", "allUsers", "READER")
     assert callers.status("nobody", "POST", path) == 200
     assert callers.status("nobody", "POST", f"{box}/o/x/rewriteTo/{box[12:]}/o/y") == 403
+
+
+def test_a_copy_of_the_xml_api_asks_for_its_source_too(callers, box, google_cloud):
+    name, target = box[len("/storage/v1/b/") :], f"access-{next(NUMBERS)}"
+    assert callers.status("admin", "POST", "/storage/v1/b?project=p", {"name": target}) == 200
+    entity = f"user-{email(google_cloud, 'nobody')}"
+    grant(callers, f"/storage/v1/b/{target}/acl", entity, "WRITER")
+    copy = {"x-goog-copy-source": f"/{name}/x"}
+    assert callers.status("nobody", "PUT", f"/{target}/y", **copy) == 403
+    assert callers.status("nobody", "PUT", f"/{target}/y") == 200
+    grant(callers, f"{box}/o/x/acl", entity, "READER")
+    assert callers.status("nobody", "PUT", f"/{target}/y", **copy) == 200
+    assert callers.send("admin", "GET", f"/{target}/y").content == b"abc"
 
 
 def test_what_a_caller_may_do_with_an_object(callers, box, google_cloud):
