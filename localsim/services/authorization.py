@@ -215,7 +215,8 @@ def _authorized(account: iam.Account, needs: StorageNeeds, roles_of: _RolesOf) -
         if permission in missing:
             local = iam.with_roles(account, roles_of(key, members))
             if not iam.granted_permissions(local, [permission]):
-                raise permission_denied(account.email, permission)
+                is_nobody = account.email == iam.ANONYMOUS and not account.roles
+                raise permission_denied(account.email, permission, wants_token=is_nobody)
     if missing or not asked:
         return iam.with_roles(account, roles_of(needs.key, members))
     return account

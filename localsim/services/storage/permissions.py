@@ -15,14 +15,17 @@ from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.objects.storage_model import ObjectKey, StorageError
 from localsim.services.auth import iam
 from localsim.services.net.wire_errors import HTTP_STATUS
+from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import AnonymousError, request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.form_uploads import is_form, upload_form
+from localsim.services.storage.xml.session_uploads import cancel_session, continue_session
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
+_OF_SESSIONS = (continue_resumable, cancel_resumable, continue_session, cancel_session)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _DIGITS = 19
 _OF_TARGETS = ("storage.objects.create", "storage.multipartUploads.create")
@@ -128,9 +131,9 @@ def _target(names: Mapping[str, str], source: ObjectKey) -> ObjectKey:
     return ObjectKey(unquote(names.get("to_bucket") or "") or source.bucket, "")
 
 
-def permission_denied(email: str, permission: str) -> CloudError:
-    """A refusal in the words of Cloud Storage: a caller without token is told to bring one."""
-    code = Code.UNAUTHENTICATED if email == iam.ANONYMOUS else Code.PERMISSION_DENIED
+def permission_denied(email: str, permission: str, *, wants_token: bool) -> CloudError:
+    """A refusal in the words of Cloud Storage; `wants_token` where it would help to bring one."""
+    code = Code.UNAUTHENTICATED if wants_token else Code.PERMISSION_DENIED
     return CloudError(code, iam.storage_refusal(email, permission))
 
 
@@ -156,13 +159,14 @@ def is_of_session(request: web.Request) -> bool:
     """
     if request.method not in ("PUT", "DELETE") or not request.query.get("upload_id"):
         return False
-    path = request.raw_path.partition("?")[0]
+    path, _, query = request.raw_path.partition("?")
     route: StorageRoute | XmlRoute | None
     if storage_xml.is_xml_path(path):
-        route = storage_xml.find_xml_route(request.method, path, {"upload_id": ""})
+        names = dict(parse_qsl(query, keep_blank_values=True))
+        route = storage_xml.find_xml_route(request.method, path, names)
     else:
         route, _ = find_route(request.method, path) or (None, {})
-    return route is not None and route.name == "storage.objects.insert"
+    return route is not None and route.handler in _OF_SESSIONS
 
 
 def xml_refusal(error: CloudError) -> StorageError:

@@ -38,11 +38,14 @@ def asked_access(
         call.sent.add(ACL)
     if permission and (name or resource.get(ACL)):
         require_permission(call, permission)
+    return writer_of(call) | ({PREDEFINED_ACL: name} if name else {})
+
+
+def writer_of(call: StorageCall) -> dict[str, str]:
+    """The field that says which account writes an object; none for callers without one."""
     account: iam.Account | None = call.request.get(ACCOUNT)
     is_known = account is not None and account.email != iam.ANONYMOUS
-    return ({PREDEFINED_ACL: name} if name else {}) | (
-        {OWNER_EMAIL: account.email} if account is not None and is_known else {}
-    )
+    return {OWNER_EMAIL: account.email} if account is not None and is_known else {}
 
 
 def asked_bucket_lists(

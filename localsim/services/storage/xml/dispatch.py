@@ -16,6 +16,7 @@ from localsim.rules.objects.storage_model import StorageError, not_implemented
 from localsim.services.storage.service import Handler, StorageService, answer_call
 from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import decode_segment
+from localsim.services.storage.xml import acl_requests as acl
 from localsim.services.storage.xml import form_uploads as forms
 from localsim.services.storage.xml import multipart_methods as uploads
 from localsim.services.storage.xml import session_uploads as sessions
@@ -44,6 +45,16 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
     (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", buckets.list_objects),
     (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", buckets.head_bucket),
     (_BUCKET, "GET", "uploads"): XmlRoute("storage.multipartUploads.list", uploads.list_uploads),
+    (_BUCKET, "GET", "acl"): XmlRoute("storage.bucket_acl.list", acl.get_bucket_list),
+    (_BUCKET, "PUT", "acl"): XmlRoute("storage.bucket_acl.update", acl.put_bucket_list),
+    (_BUCKET, "GET", "defaultObjectAcl"): XmlRoute(
+        "storage.default_object_acl.list", acl.get_default_list
+    ),
+    (_BUCKET, "PUT", "defaultObjectAcl"): XmlRoute(
+        "storage.default_object_acl.update", acl.put_default_list
+    ),
+    (_OBJECT, "GET", "acl"): XmlRoute("storage.object_acl.list", acl.get_object_list),
+    (_OBJECT, "PUT", "acl"): XmlRoute("storage.object_acl.update", acl.put_object_list),
     (_OBJECT, "GET", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "HEAD", ""): XmlRoute("storage.objects.get", objects.get_object),
     (_OBJECT, "PUT", ""): XmlRoute("storage.objects.insert", objects.put_object),
@@ -68,7 +79,7 @@ _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
 """By what the path names, the verb, and the subresource in the query."""
 
 
-_SUBRESOURCES = ("uploads", "uploadId", "upload_id")
+_SUBRESOURCES = ("uploads", "uploadId", "upload_id", "acl", "defaultObjectAcl")
 
 
 def is_xml_path(raw_path: str) -> bool:

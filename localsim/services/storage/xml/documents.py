@@ -8,7 +8,10 @@ from xml.sax.saxutils import escape
 from aiohttp import web
 
 Tree: TypeAlias = Sequence[tuple[str, Union[str, int, "Tree", None]]]
-"""Elements in order: the name of each, and its text or its children; None leaves it out."""
+"""Elements in order: the name of each, and its text or its children; None leaves it out.
+
+Attributes stand behind the name.
+"""
 
 OF_LISTINGS = "http://doc.s3.amazonaws.com/2006-03-01"
 OF_UPLOADS = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -25,7 +28,9 @@ def _content(value: str | int | Tree) -> str:
     if isinstance(value, int):
         return str(value)
     return "".join(
-        f"<{name}>{_content(child)}</{name}>" for name, child in value if child is not None
+        f"<{name}>{_content(child)}</{name.partition(' ')[0]}>"
+        for name, child in value
+        if child is not None
     )
 
 

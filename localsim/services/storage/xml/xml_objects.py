@@ -28,6 +28,7 @@ from localsim.services.storage.wire.json_requests import StorageCall, expected_h
 from localsim.services.storage.wire.resources import hash_header, media_headers, timestamp
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
+    asked_access_of_headers,
     copy_source,
     etag_of,
     extension_header,
@@ -95,7 +96,7 @@ def new_object(call: StorageCall) -> NewObject:
     return NewObject(
         bucket=call.bucket,
         name=call.key.name,
-        properties=properties_of(call.request.headers),
+        properties=properties_of(call.request.headers) | asked_access_of_headers(call),
         preconditions=call.preconditions,
         expected=expected_hashes({}, call),
     )
@@ -167,9 +168,8 @@ async def _copy(
         extension_header(call.request.headers, "metadata-directive") or ""
     ).upper() == _REPLACE
 
-    new = NewObject(
-        call.bucket, call.key.name, properties_of(call.request.headers), call.preconditions
-    )
+    properties = properties_of(call.request.headers) | asked_access_of_headers(call)
+    new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
 
     def copy() -> StoredObject:
         check_validators(call, _live(service, call.key), reading=False)

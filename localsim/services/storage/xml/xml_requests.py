@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localsim.rules.objects.multipart_uploads import md5_hex
-from localsim.rules.objects.properties import writable_properties
+from localsim.rules.objects.properties import PREDEFINED_ACL, writable_properties
 from localsim.rules.objects.storage_model import (
     ObjectKey,
     Preconditions,
@@ -13,6 +13,7 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
+from localsim.services.storage.wire.access_resources import writer_of
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
     Query,
@@ -45,7 +46,7 @@ _REFUSED_HEADERS = (
 """They ask for what this service does not do, or for another request than they came with."""
 _REFUSED_PARAMETERS = frozenset(
     {
-        *("acl", "billing", "compose", "cors", "defaultObjectAcl", "delete", "encryption"),
+        *("billing", "compose", "cors", "delete", "encryption"),
         *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
         *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
         *("storageClass", "tagging", "torrent", "versioning", "versions", "website"),
@@ -54,7 +55,6 @@ _REFUSED_PARAMETERS = frozenset(
     }
 )
 """Changes of the reply, and subresources: something else than the object or bucket of the path."""
-_WIDENING_ACLS = ("authenticated-read", "public-read", "public-read-write")
 _STREAMED = "STREAMING-"
 
 
@@ -96,9 +96,19 @@ def check_headers(headers: Mapping[str, str]) -> None:
             raise not_implemented(f"The header {name!r}")
     if headers.get("x-amz-content-sha256", "").startswith(_STREAMED):
         raise not_implemented("A body in signed chunks")
-    acl = extension_header(headers, "acl")
-    if acl in _WIDENING_ACLS:
-        raise not_implemented(f"The ACL {acl!r}")
+
+
+def predefined_name(headers: Mapping[str, str]) -> str | None:
+    """The predefined list that a header asks for, by its name in the JSON API: `publicRead`."""
+    name = extension_header(headers, "acl")
+    first, *others = (name or "").split("-")
+    return first + "".join(word.capitalize() for word in others) or None
+
+
+def asked_access_of_headers(call: StorageCall) -> dict[str, str]:
+    """What the headers say of the access to a new object, and who writes it."""
+    name = predefined_name(call.request.headers)
+    return writer_of(call) | ({PREDEFINED_ACL: name} if name else {})
 
 
 def extension_header(headers: Mapping[str, str], name: str) -> str | None:

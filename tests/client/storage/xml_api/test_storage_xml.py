@@ -216,7 +216,6 @@ def test_buckets(xml):
 @pytest.mark.parametrize(
     ("verb", "path", "headers"),
     [
-        ("PUT", "/box/x?acl", {}),
         ("PUT", "/box/x?compose", {}),
         ("PUT", "/box/x?partNumber=1", {}),
         ("GET", "/box?versions", {}),
@@ -227,7 +226,6 @@ def test_buckets(xml):
         ("POST", "/box/x", {}),
         ("PATCH", "/box/x", {}),
         ("PUT", "/box/x", {"x_goog_encryption_algorithm": "AES256"}),
-        ("PUT", "/box/x", {"x_goog_acl": "public-read"}),
         ("PUT", "/box/x", {"Content_Range": "bytes 0-0/1"}),
         ("PUT", "/box/x", {"x_amz_content_sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}),
     ],
