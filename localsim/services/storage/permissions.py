@@ -15,15 +15,18 @@ from localsim.rules.model.cloud_errors import CloudError, Code
 from localsim.rules.objects.storage_model import ObjectKey, StorageError
 from localsim.services.auth import iam
 from localsim.services.net.wire_errors import HTTP_STATUS
+from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
 from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import AnonymousError, request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
 from localsim.services.storage.xml.dispatch import XmlRoute
 from localsim.services.storage.xml.form_uploads import is_form, upload_form
+from localsim.services.storage.xml.session_uploads import cancel_session, continue_session
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
 from localsim.services.storage.xml.xml_requests import copy_source
 
 REASONS: Mapping[int, str] = {401: "authError", 403: "forbidden"}
+_OF_SESSIONS = (continue_resumable, cancel_resumable, continue_session, cancel_session)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _DIGITS = 19
 NO_HEADERS: Mapping[str, str] = {}
@@ -184,13 +187,14 @@ def is_of_session(request: web.Request) -> bool:
     """
     if request.method not in ("PUT", "DELETE") or not request.query.get("upload_id"):
         return False
-    path = request.raw_path.partition("?")[0]
+    path, _, query = request.raw_path.partition("?")
     route: StorageRoute | XmlRoute | None
     if storage_xml.is_xml_path(path):
-        route = storage_xml.find_xml_route(request.method, path, {"upload_id": ""})
+        names = dict(parse_qsl(query, keep_blank_values=True))
+        route = storage_xml.find_xml_route(request.method, path, names)
     else:
         route, _ = find_route(request.method, path) or (None, {})
-    return route is not None and route.name == "storage.objects.insert"
+    return route is not None and route.handler in _OF_SESSIONS
 
 
 def xml_refusal(error: CloudError) -> StorageError:

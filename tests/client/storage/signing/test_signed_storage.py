@@ -152,6 +152,22 @@ def test_no_other_request_is_let_in_by_looking_like_a_form(cloud, ask, verb, pat
     assert b"UploadId" not in refused.content
 
 
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        *(("PUT", f"x?{query}&upload_id=1") for query in ("uploadId=1&partNumber=1", "uploads")),
+        *(("DELETE", "x?uploadId=1&upload_id=1"), ("PUT", "x?upload_id=")),
+        *(("GET", "x?upload_id=1"), ("POST", "x?uploads&upload_id=1"), ("PUT", "x?acl")),
+    ],
+)
+def test_no_other_request_is_let_in_by_looking_like_one_of_a_session(cloud, ask, verb, path):
+    base = f"{cloud.line['google']['storage']}/{cloud.line['bucket']}"
+    refused = ask(verb, f"{base}/{path}", data=b"x")
+    assert (refused.status_code, b"NoSuchUpload" in refused.content) in {
+        (status, False) for status in (401, 403, 501)
+    }
+
+
 def credentials_api(cloud, ask, verb, account, body, *, caller="admin", scope=IAM_SCOPE):
     email = f"{account}@local-project.iam.gserviceaccount.com"
     base = cloud.line["google"]["token"].removesuffix("/token")
