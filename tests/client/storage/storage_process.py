@@ -1,6 +1,7 @@
 """Cloud Storage on a port of its own, and nothing else: it starts as fast as it can."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -21,7 +22,6 @@ async def serve(
     stopped: asyncio.Event,
     clock: Clock | None = None,
     receiver: BodyProcess | None = None,
-    port: int = 0,
 ) -> None:
     """Serve the objects of a directory until it is stopped; `ready` is told the port."""
     objects = ObjectStore(directory / "storage", clock or Clock())
@@ -30,7 +30,7 @@ async def serve(
     app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, "127.0.0.1", int(os.environ.get("STORAGE_PORT", "0")))
     await site.start()
     port = runner.addresses[0][1]
     hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
@@ -44,16 +44,13 @@ async def serve(
 
 
 def main() -> None:
-    """`storage_process.py DIRECTORY [PORT]` serves until it is killed, and prints its port."""
-    directory, port = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-
     def announce(port: int) -> None:
         sys.stdout.write(f"{port}\n")
         sys.stdout.flush()
 
     async def forever() -> None:
         with closing(BodyProcess()) as receiver:
-            await serve(directory, announce, asyncio.Event(), receiver=receiver, port=port)
+            await serve(Path(sys.argv[1]), announce, asyncio.Event(), receiver=receiver)
 
     asyncio.run(forever())
 
