@@ -1,6 +1,7 @@
 """Cloud Storage on a port of its own, and nothing else: it starts as fast as it can."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
@@ -27,7 +28,6 @@ async def serve(
     clock: Clock | None = None,
     receiver: BodyProcess | None = None,
     public_keys: Mapping[str, Sequence] | None = None,
-    port: int = 0,
     *,
     with_grpc: bool = False,
 ) -> None:
@@ -48,7 +48,7 @@ async def serve(
     app.middlewares.append(serve_pages)
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, "127.0.0.1", int(os.environ.get("STORAGE_PORT", "0")))
     await site.start()
     port = runner.addresses[0][1]
     hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}
@@ -69,10 +69,6 @@ async def _end(runner: web.AppRunner, objects: ObjectStore) -> None:
 
 
 def main() -> None:
-    """`storage_process.py DIRECTORY [PORT] [grpc]` serves until it is killed; prints its ports."""
-    directory, *options = sys.argv[1:]
-    numbers = [int(each) for each in options if each.isdecimal()]
-
     def announce(*ports: int) -> None:
         sys.stdout.write(f"{' '.join(map(str, ports))}\n")
         sys.stdout.flush()
@@ -80,12 +76,11 @@ def main() -> None:
     async def forever() -> None:
         with closing(BodyProcess()) as receiver:
             await serve(
-                Path(directory),
+                Path(sys.argv[1]),
                 announce,
                 asyncio.Event(),
                 receiver=receiver,
-                port=next(iter(numbers), 0),
-                with_grpc="grpc" in options,
+                with_grpc="grpc" in sys.argv[2:],
             )
 
     asyncio.run(forever())

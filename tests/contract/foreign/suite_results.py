@@ -73,7 +73,7 @@ def _read_mocha(text: str) -> SuiteResult:
 def _read_gsutil(text: str) -> SuiteResult:
     """Unit tests come after the integration tests, with a count of their own."""
     failed = tuple(
-        FailedTest(f"{place.removeprefix('gslib.tests.')}.{test}", "")
+        FailedTest(f"{place.removeprefix('gslib.tests.').removesuffix(f'.{test}')}.{test}", "")
         for test, place in dict.fromkeys(_GSUTIL_FAILURE.findall(text))
     )
     count = sum(map(int, _GSUTIL_COUNT.findall(text)))

@@ -24,7 +24,8 @@ pytestmark = [
 
 TESTBENCH = """\
 #!/bin/sh
-PYTHONPATH={path} exec {python} {server} {directory} "$2" > {printed}
+export PYTHONPATH={path} STORAGE_PORT="$2"
+exec {python} {server} {directory} > {printed}
 """
 
 
