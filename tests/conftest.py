@@ -21,6 +21,7 @@ from unsynced import forgo_syncs
 
 from tpuctl.jobs.local import open_jobs, supervisor_lock
 from tpuctl.operations.local import local_cloud
+from tpuctl.store.gcs import backoff
 
 pytest.register_assert_rewrite("client", "soak", "system", "unit")
 
@@ -220,6 +221,12 @@ def tpuctl(cloud: Cloud) -> Runner:
 def at_home() -> type[Runner]:
     """`at_home(directory)` is `tpuctl` with that home."""
     return Runner
+
+
+@pytest.fixture
+def immediate_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat requests of Cloud Storage without the pauses that are drawn for them."""
+    monkeypatch.setattr(backoff, "jittered_pause_s", lambda _doublings: 0.0)
 
 
 @pytest.fixture

@@ -156,14 +156,13 @@ class GrpcAuthorization(_Interceptor):
 
 def rest_authorization(callers: Authenticator) -> Middleware:
     """A middleware that authorizes requests of Cloud TPU's REST API."""
-    served = rest.routes()
 
     def check(request: web.Request) -> None:
         path = request.raw_path.partition("?")[0]
         if (request.method, path) == ("GET", discovery.PATH):
             return  # anybody may read what the API looks like
         try:
-            route, resource = rest.find_route(served, request.method, path)
+            route, resource = rest.find_route(request.method, path)
         except CloudError:
             callers.of(request, iam.TPU_SERVICE, "")
             return  # there is no such method: the wire says so itself

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -87,7 +88,6 @@ def application(
     authorize: Authorize,
 ) -> web.Application:
     """Serve all other APIs; `granted` answers assertions with tokens or raises GrantError."""
-    routes = [(*_compiled(row), row) for row in ROWS]
 
     async def dispatch(request: web.Request) -> web.StreamResponse:
         if (request.method, request.path) == ("POST", oauth2.PATH):
@@ -97,7 +97,7 @@ def application(
     async def answer(request: web.Request) -> web.StreamResponse:
         service = COMPUTE if request.path.startswith("/compute/") else ""
         try:
-            row, names = _found(routes, request)
+            row, names = _found(request)
             account = authorize(request, row)
             return web.json_response(await _answered(project, row, names, account, request))
         except CloudError as error:
@@ -143,21 +143,24 @@ async def _answered(
     return await reply if inspect.isawaitable(reply) else reply
 
 
-def _found(
-    routes: Sequence[tuple[str, re.Pattern[str], ApiMethod]], request: web.Request
-) -> tuple[ApiMethod, dict[str, str]]:
+def _found(request: web.Request) -> tuple[ApiMethod, dict[str, str]]:
     path = request.rel_url.raw_path
-    for verb, pattern, row in routes:
-        match = pattern.fullmatch(path)
-        if match and verb == request.method:
+    for row in ROWS:
+        verb, template = row.http.split()
+        match = _compiled(template).fullmatch(path) if verb == request.method else None
+        if match:
             return row, {name: unquote(text) for name, text in match.groupdict().items()}
     raise unimplemented(f"{request.method} {path[:MOST_SHOWN]}")
 
 
-def _compiled(row: ApiMethod) -> tuple[str, re.Pattern[str]]:
-    verb, path = row.http.split()
-    pattern = path.replace("{version}", "(?P<version>v[0-9][0-9a-z]*|alpha|beta)")
-    return verb, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/:]+)", pattern))
+@cache
+def _compiled(template: str) -> re.Pattern[str]:
+    """The pattern of a path, compiled when the first request may be about it.
+
+    To compile all of them would delay every start of a simulator.
+    """
+    pattern = template.replace("{version}", "(?P<version>v[0-9][0-9a-z]*|alpha|beta)")
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/:]+)", pattern))
 
 
 def _worded(service: str, document: dict[str, Any], reason: str = "") -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,10 +37,13 @@ TEMPLATE = re.compile(r"(.*)\{([\w.]+)=([^}]*)\}(.*)")
 
 @dataclass(frozen=True, slots=True)
 class RestRoute:
-    """One method as HTTP reaches it: `field` is filled by the path, `body` by the content."""
+    """One method as HTTP reaches it: `field` is filled by the path, `body` by the content.
+
+    `path` is a regular expression for `compiled_path`.
+    """
 
     verb: str
-    path: re.Pattern[str]
+    path: str
     field: str
     body: str
     method: Method
@@ -48,11 +52,10 @@ class RestRoute:
 
 def application(cloud_port: CloudPort, middlewares: Sequence[Any] = ()) -> web.Application:
     """The REST API under `/v2/` and `/v2alpha1/`, and its discovery document."""
-    served = routes()
 
     async def answer(http: web.Request) -> web.StreamResponse:
         try:
-            return await _called(cloud_port, served, http)
+            return await _called(cloud_port, http)
         except ConnectionDroppedError:
             if http.transport is not None:
                 http.transport.abort()
@@ -74,8 +77,18 @@ def application(cloud_port: CloudPort, middlewares: Sequence[Any] = ()) -> web.A
     return app
 
 
+@cache
+def compiled_path(path: str) -> re.Pattern[str]:
+    """The pattern of a path, compiled when the first request may be about it.
+
+    To compile all of them would delay every start of a simulator.
+    """
+    return re.compile(path)
+
+
+@cache
 def routes() -> tuple[RestRoute, ...]:
-    """The routes of every method of every version."""
+    """The routes of every method of every version, made for the first request."""
     known = [
         _route(version, method) for version in REST_MESSAGES for method in rest_methods(version)
     ]
@@ -85,11 +98,11 @@ def routes() -> tuple[RestRoute, ...]:
     return (*known, *left)
 
 
-def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestRoute, str]:
+def find_route(verb: str, path: str) -> tuple[RestRoute, str]:
     """The route of a raw path, and the resource named in it; raises CloudError."""
-    for route in served:
-        match = route.path.fullmatch(path)
-        if match and route.verb == verb:
+    for route in routes():
+        match = compiled_path(route.path).fullmatch(path) if route.verb == verb else None
+        if match:
             name = _decoded(match.group(1))
             return route, legacy.current_name(name) if route.is_legacy else name
     if legacy.ABSENT.fullmatch(path):
@@ -97,9 +110,7 @@ def find_route(served: Iterable[RestRoute], verb: str, path: str) -> tuple[RestR
     raise CloudError(Code.NOT_FOUND, f"No method answers {verb} {path}")
 
 
-async def _called(
-    cloud_port: CloudPort, served: Iterable[RestRoute], http: web.Request
-) -> web.Response:
+async def _called(cloud_port: CloudPort, http: web.Request) -> web.Response:
     path = http.raw_path.partition("?")[0]
     form = _reply_format(http.query)
     if (http.method, path) == ("GET", discovery.PATH):
@@ -107,7 +118,7 @@ async def _called(
             discovery.document(http.query.get("version", ""), f"{http.scheme}://{http.host}/"), form
         )
     _refuse_legacy_creation(http.method, path)
-    route, value = find_route(served, http.method, path)
+    route, value = find_route(http.method, path)
     mask = parse_mask(form.fields, route.method.response.DESCRIPTOR) if form.fields else {}
     body = await http.read() if route.body else b""
 
@@ -200,7 +211,7 @@ def _route(version: str, method: Method) -> RestRoute:
     before, field, name, after = match.groups()
     captured = re.escape(name).replace(r"\*", "[^/:]+")
     pattern = rf"/{version}/{re.escape(before)}({captured}){re.escape(after)}"
-    return RestRoute(verb, re.compile(pattern), field, "".join(body), method, is_legacy)
+    return RestRoute(verb, pattern, field, "".join(body), method, is_legacy)
 
 
 def _refused(http: web.Request, error: CloudError) -> web.Response:

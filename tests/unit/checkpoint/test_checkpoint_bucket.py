@@ -46,7 +46,7 @@ class LosesReplies(requests.adapters.HTTPAdapter):
         return response
 
 
-def test_lost_replies_lose_nothing(new_bucket, served):  # noqa: F811
+def test_lost_replies_lose_nothing(new_bucket, served, immediate_retries):  # noqa: F811
     name, _ = new_bucket()
     client = served.client()
     client._http.mount("http://", LosesReplies())

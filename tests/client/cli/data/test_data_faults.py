@@ -21,7 +21,7 @@ def source(tmp_path):
 
 
 @pytest.fixture
-def failing(cloud):
+def failing(cloud, immediate_retries):
     """`failing(TEXT)` lets something go wrong; `failing.met()` says how often it did."""
 
     class Failing:

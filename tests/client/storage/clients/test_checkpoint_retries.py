@@ -8,7 +8,6 @@ import gc
 import itertools
 import json
 import threading
-import time
 import warnings
 from pathlib import Path
 
@@ -80,10 +79,8 @@ def failing_service(tmp_path_factory):
 
 
 @pytest.fixture
-def in_no_time(monkeypatch):
+def in_no_time(immediate_retries):
     """The pauses between two attempts take no time."""
-    pause = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda _seconds: pause(0))
     yield
     gc.collect(1)
 

@@ -7,7 +7,6 @@ when the connection is lost or the answer is transient; all other answers are fi
 import gc
 import itertools
 import json
-import time
 
 import pytest
 
@@ -45,9 +44,8 @@ def retried(tmp_path_factory):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def impatient(immediate_retries):
     """The pauses between two attempts take no time."""
-    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
     yield
     gc.collect(1)
 
