@@ -8,6 +8,7 @@ import dataclasses
 
 from localsim.clock import Clock
 from localsim.rules.objects.bucket_settings.namespaces import is_zonal
+from localsim.rules.objects.encryption.encryption_settings import default_key
 from localsim.rules.objects.files.body_directory import INLINE_BYTES, ObjectBody, crc32c_of
 from localsim.rules.objects.object_copies import ObjectChanges
 from localsim.rules.objects.properties import FINALIZED_S, OPEN
@@ -20,6 +21,7 @@ from localsim.rules.objects.storage_model import (
     StoredObject,
     encode_crc32c,
     invalid,
+    not_implemented,
     precondition_failed,
 )
 
@@ -35,8 +37,11 @@ class ObjectAppends:
         """Make an empty open object the live one, by the rules for any new object."""
         objects = self._objects
         with objects.database.change():
-            if not is_zonal(objects.buckets.get(new.bucket).properties):
+            bucket = objects.buckets.get(new.bucket)
+            if not is_zonal(bucket.properties):
                 raise precondition_failed("This bucket does not support appendable objects.")
+            if default_key(bucket):
+                raise not_implemented("An appendable object under a default key of Cloud KMS")
             empty = ObjectBody(0, encode_crc32c(0), None, b"")
             placed = objects.place(new, empty)
             opened = dataclasses.replace(placed, properties={**placed.properties, OPEN: True})

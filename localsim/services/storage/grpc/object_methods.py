@@ -1,16 +1,19 @@
 """google.storage.v2.Storage: what clients of today call of it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
 
+from localsim.rules.objects.encryption.customer_keys import listing_item, without_checksums
 from localsim.rules.objects.listing import MAX_PAGE, ListQuery
-from localsim.rules.objects.object_copies import ComposeSource
+from localsim.rules.objects.object_copies import ComposeSource, Converted
 from localsim.rules.objects.rewrites import RewriteRequest
 from localsim.rules.objects.storage_model import (
     NewObject,
     ObjectKey,
+    StoredObject,
     check_object_name,
     invalid,
     not_implemented,
@@ -33,6 +36,8 @@ from localsim.services.storage.grpc.object_messages import (
 )
 from localsim.services.storage.grpc.read_streams import bidi_read_object, read_object
 from localsim.services.storage.grpc.write_streams import bidi_write_object, write_object
+from localsim.services.storage.methods.conversions import commit_copy
+from localsim.services.storage.methods.single_uploads import with_default_key
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import page_start, page_token
 
@@ -45,7 +50,7 @@ async def _get_object(service: StorageService, request: Any) -> Any:
     if request.soft_deleted:
         raise not_implemented("soft_deleted")
     stored = service.objects.get(_key(request), conditions(request), reading=True)
-    shown = await service.md5s.shown(service.objects, stored)
+    shown = await service.md5s.shown(service.objects, without_checksums(stored))
     return object_message(shown, request.read_mask.paths)
 
 
@@ -69,7 +74,7 @@ async def _list_objects(service: StorageService, request: Any) -> Any:
     paths = [path.removeprefix("objects.") for path in request.read_mask.paths]
     token = page.next_start is not None and page_token(page.next_start, page.next_generation)
     return storage_messages()["ListObjectsResponse"](
-        objects=[object_message(stored, paths) for stored in page.items],
+        objects=[object_message(listing_item(stored), paths) for stored in page.items],
         prefixes=page.prefixes,
         next_page_token=token or "",
     )
@@ -124,8 +129,12 @@ async def _compose_object(service: StorageService, request: Any) -> Any:
     new = NewObject(
         bucket_name(target.bucket), target.name, set_properties(target), conditions(request)
     )
-    compose, deletes = service.objects.compose, request.delete_source_objects
-    return object_message(await service.commit(compose, new, sources, delete_sources=deletes))
+    deletes = request.delete_source_objects
+
+    def compose(converted: Converted) -> StoredObject:
+        return service.objects.compose(new, sources, delete_sources=deletes, converted=converted)
+
+    return object_message(await commit_copy(service, compose))
 
 
 async def _rewrite_object(service: StorageService, request: Any) -> Any:
@@ -150,7 +159,7 @@ async def _rewrite_object(service: StorageService, request: Any) -> Any:
         call_bytes=request.max_bytes_rewritten_per_call or None,
     )
     rewrite = service.objects.rewrites.rewrite
-    done = await service.commit(rewrite, asked, request.rewrite_token or None)
+    done = await commit_copy(service, partial(rewrite, asked, request.rewrite_token or None))
     response = storage_messages()["RewriteResponse"](
         total_bytes_rewritten=done.written_bytes,
         object_size=done.size_bytes,
@@ -178,8 +187,8 @@ async def _start_resumable_write(service: StorageService, request: Any) -> Any:
     spec = request.write_object_spec
     declared = spec.object_size if spec.HasField("object_size") else None
     new = new_object(spec, request.object_checksums, declared_bytes=declared)
-    service.buckets.get(new.bucket)
-    upload_id = await service.commit(service.objects.uploads.start, new)
+    data_key, new = with_default_key(service, new)
+    upload_id = await service.commit(service.objects.uploads.start, new, data_key)
     return storage_messages()["StartResumableWriteResponse"](upload_id=upload_id)
 
 

@@ -30,7 +30,11 @@ from localsim.services.storage.grpc.object_messages import (
     object_message,
     storage_messages,
 )
-from localsim.services.storage.methods.single_uploads import receive_data, seal_body
+from localsim.services.storage.methods.single_uploads import (
+    receive_data,
+    seal_body,
+    with_default_key,
+)
 from localsim.services.storage.service import StorageService
 
 
@@ -107,8 +111,9 @@ async def _single_write(
     spec = first.write_object_spec
     declared = spec.object_size if spec.HasField("object_size") else None
     new = new_object(spec, declared_bytes=declared)
-    service.buckets.get(new.bucket)
+    data_key, new = with_default_key(service, new)
     incoming = service.objects.bodies.receive()
+    incoming.encrypt(data_key)
     try:
         async for request in _and_then(first, requests):
             await _receive(incoming, request)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from localsim.rules.objects.encryption.protections import Protection, RequestKeys
+from localsim.rules.objects.encryption.protections import NO_KEYS, Protection, RequestKeys
 from localsim.rules.objects.files.body_cipher import new_data_key
 from localsim.rules.objects.files.body_directory import IncomingBody, ObjectBody
 from localsim.rules.objects.lifetime.object_retention import RETENTION
@@ -129,6 +129,13 @@ def data_key_of(protection: Protection | None) -> tuple[bytes | None, dict[str, 
         return None, {}
     data_key = new_data_key()
     return data_key, protection.properties([data_key])
+
+
+def with_default_key(service: StorageService, new: NewObject) -> tuple[bytes | None, NewObject]:
+    """A key for the bytes of a new object, and the object with it, where its bucket has a key."""
+    bucket = service.buckets.get(new.bucket)
+    data_key, encryption = data_key_of(service.objects.protections.choose(bucket, NO_KEYS))
+    return data_key, with_encryption(new, encryption)
 
 
 def with_encryption(new: NewObject, encryption: Mapping[str, Any] | None) -> NewObject:

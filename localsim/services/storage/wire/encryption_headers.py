@@ -10,6 +10,7 @@ from localsim.rules.objects.properties import CUSTOMER_ENCRYPTION, KMS_KEY_NAME
 from localsim.rules.objects.storage_model import Properties
 
 KMS_HEADER = "X-Goog-Encryption-Kms-Key-Name"
+KEY_HEADER = "X-Goog-Encryption-Key"
 _NAMES = ("Algorithm", "Key", "Key-Sha256")
 _OF_OBJECT = tuple(f"X-Goog-Encryption-{name}" for name in _NAMES)
 _OF_SOURCE = tuple(f"X-Goog-Copy-Source-Encryption-{name}" for name in _NAMES)

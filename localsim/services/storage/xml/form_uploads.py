@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from aiohttp import web
 
+from localsim.rules.objects.encryption.protections import RequestKeys
 from localsim.rules.objects.files.body_directory import IncomingBody
 from localsim.rules.objects.storage_model import (
     Hashes,
@@ -20,7 +21,12 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
-from localsim.services.storage.methods.single_uploads import receive_data, seal_body
+from localsim.services.storage.methods.single_uploads import (
+    data_key_of,
+    receive_data,
+    seal_body,
+    with_encryption,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.signing.sent_requests import EXTENSIONS
 from localsim.services.storage.signing.signature_errors import wrong_argument
@@ -30,6 +36,7 @@ from localsim.services.storage.signing.upload_policies import (
     parse_policy,
     policy_claim,
 )
+from localsim.services.storage.wire.encryption_headers import KEY_HEADER, KMS_HEADER
 from localsim.services.storage.wire.form_data import FormParser
 from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.multipart import boundary_of
@@ -87,6 +94,7 @@ async def _receive(
             policy = _allowed(service, call, parser.fields, bucket)
             _require_bucket(service, bucket)
             new = _described(bucket, parser.fields, parser.file_name)
+            new = _encrypted(service, new, parser.fields, incoming)
             await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
         await receive_data(incoming, content)
         if policy is not None:
@@ -143,6 +151,19 @@ def _described(bucket: str, fields: dict[str, str], file_name: str) -> NewObject
     headers = {**fields, **acl}
     check_headers(headers)
     return NewObject(bucket, name, properties_of(headers), expected=Hashes())
+
+
+def _encrypted(
+    service: StorageService, new: NewObject, fields: dict[str, str], incoming: IncomingBody
+) -> NewObject:
+    """The object, whose bytes are encrypted with the key of Cloud KMS that is meant, if any."""
+    if KEY_HEADER.lower() in fields:
+        raise not_implemented(f"The field {KEY_HEADER} of a form")
+    keys = RequestKeys(kms_key_name=fields.get(KMS_HEADER.lower(), ""))
+    protection = service.objects.protections.choose(service.buckets.get(new.bucket), keys)
+    data_key, encryption = data_key_of(protection)
+    incoming.encrypt(data_key)
+    return with_encryption(new, encryption)
 
 
 def _answer(call: StorageCall, fields: dict[str, str], stored: StoredObject) -> web.Response:

@@ -7,6 +7,11 @@ from aiohttp import web
 
 from localsim.rules.objects.storage_model import StorageError
 from localsim.services.storage.methods.resumable import cancel_resumable, continue_resumable
+from localsim.services.storage.methods.single_uploads import (
+    data_key_of,
+    upload_keys,
+    with_encryption,
+)
 from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import (
     StorageCall,
@@ -24,8 +29,11 @@ async def start_session(service: StorageService, call: StorageCall) -> web.Strea
         details = f"{RESUMABLE} must be start."
         raise StorageError(400, "InvalidArgument", "Invalid argument.", details=details)
     new = dataclasses.replace(new_object(call), declared_bytes=_declared_bytes(call))
-    service.buckets.get(call.bucket)
-    upload_id = await service.commit(service.objects.uploads.start, new)
+    bucket = service.buckets.get(call.bucket)
+    protection = service.objects.protections.choose(bucket, upload_keys(call, {}))
+    data_key, encryption = data_key_of(protection)
+    start = service.objects.uploads.start
+    upload_id = await service.commit(start, with_encryption(new, encryption), data_key)
     call.trace.note_session(upload_id, new.name)
     path = call.request.raw_path.partition("?")[0]
     location = f"{call.origin}{path}?{urlencode({'upload_id': upload_id})}"
