@@ -19,6 +19,19 @@ from localsim.rules.objects.storage_model import (
 
 SESSION_LIFE_S = 7 * 24 * 3600
 _CREATED_S = 4  # column of a row
+_REFUSED = "refused:"
+"""What a session has for a result that a chunk has ended, before the message."""
+
+
+class ChunkError(StorageError):
+    """A refusal of a chunk with 400; on the wire it is the message alone."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "invalid", message)
+
+
+class SmallChunkError(ChunkError):
+    """The refusal of a chunk that is too small, which ends its session."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,9 +72,12 @@ class UploadSessions:
     def result(self, upload_id: str) -> StoredObject | None:
         """What the session has published, None while it is unfinished.
 
-        Raises StorageError 404 when there is none, 410 for a week after its end.
+        Raises StorageError 404 when there is none, 410 for a week after its end, and ChunkError
+        when a chunk has ended it.
         """
         result = self._row(upload_id)[-1]
+        if result is not None and result.startswith(_REFUSED):
+            raise ChunkError(result.removeprefix(_REFUSED))
         return None if result is None else decode(StoredObject, result)
 
     def open(self, upload_id: str) -> UploadSession:
@@ -84,6 +100,15 @@ class UploadSessions:
         """Within a change: keep the published object for a client that loses the reply."""
         statement = "UPDATE storage_uploads SET result = ? WHERE id = ?"
         self._database.execute(statement, encode(stored), upload_id)
+
+    def refuse(self, upload_id: str, message: str) -> None:
+        """End an unfinished session without an object: whoever continues it gets the message."""
+        with self._database.change():
+            if self.result(upload_id) is not None:
+                return
+            statement = "UPDATE storage_uploads SET result = ? WHERE id = ?"
+            self._database.execute(statement, f"{_REFUSED}{message}", upload_id)
+            self._database.after_commit(partial(self._bodies.forget, upload_id))
 
     def cancel(self, upload_id: str) -> None:
         """Delete a session and its bytes; raises 404 when there is none."""

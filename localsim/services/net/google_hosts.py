@@ -11,6 +11,7 @@ SERVICE_OF = {
     **dict.fromkeys(
         (
             "cloudbilling.googleapis.com",
+            "cloudkms.googleapis.com",
             "cloudquotas.googleapis.com",
             "cloudresourcemanager.googleapis.com",
             "compute.googleapis.com",
@@ -19,6 +20,7 @@ SERVICE_OF = {
             "logging.googleapis.com",
             "monitoring.googleapis.com",
             "oauth2.googleapis.com",
+            "pubsub.googleapis.com",
             "secretmanager.googleapis.com",
             "serviceusage.googleapis.com",
         ),

@@ -1,6 +1,7 @@
 """Cloud Storage on a port of its own, and nothing else: it starts as fast as it can."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -37,7 +38,7 @@ async def serve(
     app.middlewares.append(guard(hosts=lambda: frozenset(hosts)))
     runner = web.AppRunner(app, access_log=None, auto_decompress=False)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", int(os.environ.get("STORAGE_PORT", "0")))
     await site.start()
     port = runner.addresses[0][1]
     hosts |= {f"127.0.0.1:{port}", f"localhost:{port}"}

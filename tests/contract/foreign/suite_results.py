@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_WORDS = 200
-_GSUTIL_LINE = re.compile(
-    r"^(?P<test>test\w+) \((?P<place>[\w.]+)\).*?(?P<word>ok|FAIL|ERROR|skipped.*)$", re.M
-)
+_GSUTIL_FAILURE = re.compile(r"^(?:FAIL|ERROR): (\S+) \(([\w.]+)\)$", re.M)
+_GSUTIL_COUNT = re.compile(r"^Ran (\d+) tests", re.M)
+_GSUTIL_SKIPPED = re.compile(r"^(?:OK|FAILED) \(.*?skipped=(\d+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ def _read_mocha(text: str) -> SuiteResult:
 
 
 def _read_gsutil(text: str) -> SuiteResult:
-    words: dict[str, str] = {
-        f"{match['place']}.{match['test']}": match["word"] for match in _GSUTIL_LINE.finditer(text)
-    }
+    """Unit tests come after the integration tests, with a count of their own."""
     failed = tuple(
-        FailedTest(name, word) for name, word in words.items() if word in ("FAIL", "ERROR")
+        FailedTest(f"{place.removeprefix('gslib.tests.').removesuffix(f'.{test}')}.{test}", "")
+        for test, place in dict.fromkeys(_GSUTIL_FAILURE.findall(text))
     )
-    skipped = sum(word.startswith("skipped") for word in words.values())
-    return SuiteResult(len(words) - skipped - len(failed), skipped, failed)
+    count = sum(map(int, _GSUTIL_COUNT.findall(text)))
+    skipped = sum(map(int, _GSUTIL_SKIPPED.findall(text)))
+    return SuiteResult(count - skipped - len(failed), skipped, failed)
 
 
 def _short(message: str) -> str:

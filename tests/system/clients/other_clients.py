@@ -3,8 +3,8 @@
     python tests/system/clients/other_clients.py SCRATCH [PAGE]
 
 makes a virtual environment and a node_modules in SCRATCH, installs the clients, starts a simulator
-there, tells every story, and writes what came of it to PAGE (docs/storage-clients.md). Exit status
-1 when a story went wrong.
+there, tells every story, and writes what came of it to PAGE (docs/storage-clients.md), below the
+heading Stories. Exit status 1 when a story went wrong.
 """
 
 import json
@@ -23,12 +23,12 @@ HERE = Path(__file__).parent
 ORBAX = ("orbax-checkpoint==0.12.8", "jax", "gcsfs")
 NODE = "@google-cloud/storage@7.22.0"
 STORY_S = 300
+STORIES = "## Stories\n"
 HEAD = """\
-# Other clients of the storage service
 
-The test suite runs google-cloud-storage, gcsfs, obstore and TensorStore, and where they are
-installed rclone, gsutil and `gcloud storage`. These were run beside them, unmodified, by
-`python tests/system/clients/other_clients.py SCRATCH`, which wrote this page.
+Beside the client suites of this repository (google-cloud-storage, gcsfs, obstore and TensorStore,
+and where they are installed rclone, gsutil and `gcloud storage`), these were run, unmodified, by
+`python tests/system/clients/other_clients.py SCRATCH`, which writes this part of the page.
 
 {date}, Python {python}, Node.js {node}
 
@@ -64,7 +64,9 @@ def main(scratch: str, page: str = "docs/storage-clients.md") -> int:
         python=".".join(map(str, sys.version_info[:3])),
         node=output("node", "--version").strip().removeprefix("v"),
     )
-    Path(page).write_text(head + "".join(f"| {' | '.join(row)} |\n" for row in told), "utf-8")
+    rows = "".join(f"| {' | '.join(row)} |\n" for row in told)
+    above = Path(page).read_text("utf-8").partition(STORIES)[0]
+    Path(page).write_text(above + STORIES + head + rows, "utf-8")
     return int(any(row.result != "ok" for row in told))
 
 

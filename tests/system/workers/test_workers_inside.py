@@ -63,6 +63,7 @@ TOKEN = (
         ("compute.googleapis.com/compute/v1/projects/local-project", 200, 401),
         ("monitoring.googleapis.com/v3/projects/local-project/metricDescriptors", 200, 401),
         ("iamcredentials.googleapis.com/v1/projects/-/locations", 501, 501),
+        ("pubsub.googleapis.com/v1/projects/local-project/topics", 501, 501),
     ],
 )
 def test_google_answers_by_its_names_and_wants_a_token(

@@ -15,7 +15,7 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
-from localsim.rules.objects.upload_sessions import UploadSession
+from localsim.rules.objects.upload_sessions import ChunkError, SmallChunkError, UploadSession
 from localsim.services.storage.methods.single_uploads import (
     check_length,
     check_size,
@@ -26,7 +26,6 @@ from localsim.services.storage.methods.single_uploads import (
     upload_reply,
 )
 from localsim.services.storage.service import StorageService
-from localsim.services.storage.wire.json_errors import ChunkError
 from localsim.services.storage.wire.json_requests import (
     StorageCall,
     expected_hashes,
@@ -74,7 +73,12 @@ async def continue_resumable(service: StorageService, call: StorageCall) -> web.
     check_length(call.request.headers)
     if call.request.headers.get("Content-Encoding", "identity") != "identity":
         raise not_implemented("A compressed request of a resumable upload")
-    chunk = chunk_of(call.request)
+    try:
+        chunk = chunk_of(call.request)
+    except SmallChunkError as error:
+        async with service.turns.take(upload_id):
+            await service.commit(service.objects.uploads.refuse, upload_id, error.message)
+        raise
     async with service.turns.take(upload_id):
         call.trace.note_session(upload_id, call.query.get("name", ""))
         published = service.objects.uploads.result(upload_id)
@@ -121,7 +125,7 @@ def _check_size(request: web.Request, chunk: Chunk) -> None:
     if request.content_length not in (None, size_bytes):
         raise _wrong_size(chunk, request.content_length or 0)
     if chunk.end != chunk.total_bytes and size_bytes < CHUNK_UNIT_BYTES:
-        raise ChunkError(
+        raise SmallChunkError(
             "Invalid request.  The number of bytes uploaded is required to be equal or greater"
             f" than {CHUNK_UNIT_BYTES}, except for the final request (it's recommended to be the"
             f" exact multiple of {CHUNK_UNIT_BYTES}).  The received request contained"

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from localsim.rules.model.cloud_errors import CloudError
 from localsim.rules.objects.storage_model import StorageError, invalid
+from localsim.rules.objects.upload_sessions import ChunkError
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _PLACES: Mapping[str, tuple[str, str]] = {
@@ -31,13 +32,6 @@ class ParameterError(StorageError):
     def __init__(self, parameter: str, message: str, reason: str = "invalidParameter") -> None:
         super().__init__(400, reason, message)
         self.parameter = parameter
-
-
-class ChunkError(StorageError):
-    """A refusal of a resumable upload's chunk with 400: its reply is the message alone."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(400, "invalid", message)
 
 
 class AnonymousError(StorageError):

@@ -17,6 +17,7 @@ from localsim.services.storage.service import Handler, StorageService, answer_ca
 from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import decode_segment
 from localsim.services.storage.xml import acl_requests as acl
+from localsim.services.storage.xml import bucket_writes
 from localsim.services.storage.xml import form_uploads as forms
 from localsim.services.storage.xml import multipart_methods as uploads
 from localsim.services.storage.xml import session_uploads as sessions
@@ -38,12 +39,17 @@ class XmlRoute(NamedTuple):
     handler: Handler
 
 
-_SERVICE, _BUCKET, _OBJECT = "service", "bucket", "object"
+_KINDS = _SERVICE, _BUCKET, _OBJECT = "service", "bucket", "object"
 
 _ROUTES: Mapping[tuple[str, str, str], XmlRoute] = {
     (_SERVICE, "GET", ""): XmlRoute("storage.buckets.list", buckets.list_buckets),
     (_BUCKET, "GET", ""): XmlRoute("storage.objects.list", buckets.list_objects),
     (_BUCKET, "HEAD", ""): XmlRoute("storage.buckets.get", buckets.head_bucket),
+    (_BUCKET, "PUT", ""): XmlRoute("storage.buckets.insert", bucket_writes.put_bucket),
+    (_BUCKET, "DELETE", ""): XmlRoute("storage.buckets.delete", bucket_writes.delete_bucket),
+    (_BUCKET, "GET", "versions"): XmlRoute("storage.objects.list", bucket_writes.list_versions),
+    (_BUCKET, "GET", "versioning"): XmlRoute("storage.buckets.get", bucket_writes.get_versioning),
+    (_BUCKET, "PUT", "versioning"): XmlRoute("storage.buckets.patch", bucket_writes.put_versioning),
     (_BUCKET, "GET", "uploads"): XmlRoute("storage.multipartUploads.list", uploads.list_uploads),
     (_BUCKET, "GET", "acl"): XmlRoute("storage.bucket_acl.list", acl.get_bucket_list),
     (_BUCKET, "PUT", "acl"): XmlRoute("storage.bucket_acl.update", acl.put_bucket_list),
@@ -91,7 +97,10 @@ def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRou
     """The method that a request calls; `names` are those of its query."""
     if _TARGET.fullmatch(raw_path) is None:
         return None
-    kind = (_SERVICE, _BUCKET, _OBJECT)[len(_segments(raw_path))]
+    of_bucket = next((name for name in ("versions", "versioning") if name in names), None)
+    if of_bucket is not None:
+        return _ROUTES.get((_KINDS[len(_segments(raw_path))], verb, of_bucket))
+    kind = _KINDS[len(_segments(raw_path))]
     subresource = next((name for name in _SUBRESOURCES if name in names), "")
     if "partNumber" in names and not subresource:
         return None

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from aiohttp import web
+
 from localsim.rules.objects.multipart_uploads import md5_hex
 from localsim.rules.objects.properties import PREDEFINED_ACL, writable_properties
 from localsim.rules.objects.storage_model import (
@@ -13,6 +15,7 @@ from localsim.rules.objects.storage_model import (
     invalid,
     not_implemented,
 )
+from localsim.services.storage.signing.signed_requests import SIGNER
 from localsim.services.storage.wire.access_resources import writer_of
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,
@@ -49,7 +52,7 @@ _REFUSED_PARAMETERS = frozenset(
         *("billing", "compose", "cors", "delete", "encryption"),
         *("encryptionConfig", "legal-hold", "lifecycle", "location", "logging", "object-lock"),
         *("policy", "publicAccessBlock", "requestPayment", "restore", "retention"),
-        *("storageClass", "tagging", "torrent", "versioning", "versions", "website"),
+        *("storageClass", "tagging", "torrent", "website"),
         *("response-cache-control", "response-content-encoding"),
         *("response-content-language", "response-expires"),
     }
@@ -114,6 +117,13 @@ def asked_access_of_headers(call: StorageCall) -> dict[str, str]:
 def extension_header(headers: Mapping[str, str], name: str) -> str | None:
     """A header of Google's own, under its x-goog- or x-amz- name."""
     return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
+
+
+def project_of(request: web.Request) -> str:
+    """The project that a header names, or that of whoever signs with HMAC; empty for neither."""
+    signer = request.get(SIGNER)
+    named = extension_header(request.headers, "project-id")
+    return named or (signer.project if signer is not None else "")
 
 
 def parse_number(values: Mapping[str, str], name: str) -> int | None:

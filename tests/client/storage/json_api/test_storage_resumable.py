@@ -147,12 +147,22 @@ def test_the_size_of_a_chunk_must_be_what_it_says(box):
 
 
 def test_only_the_last_chunk_may_be_small(box):
-    session = start(box)
+    assert put(box, start(box), b"x" * 100, "bytes 0-99/100").status == 200
     for range_ in ("bytes 0-99/*", "bytes 0-99/1000"):
-        reply = put(box, session, b"x" * 100, range_)
+        reply = put(box, start(box), b"x" * 100, range_)
         assert reply.status == 400
         assert "required to be equal or greater than 262144" in reply.message
-    assert put(box, session, b"x" * 100, "bytes 0-99/100").status == 200
+
+
+def test_a_chunk_that_is_too_small_ends_the_session(box):
+    session = start(box)
+    refused = put(box, session, b"x" * 100, "bytes 0-99/*")
+    again = put(box, session, b"x" * UNIT, f"bytes 0-{UNIT - 1}/{UNIT}")
+    assert (again.status, again.message) == (400, refused.message)
+    assert box.request("GET", f"{box.objects}/big").status == 404
+    assert session.rpartition("=")[2] not in [path.name for path in box.incoming]
+    unknown = put(box, f"{session}0", b"x" * 100, "bytes 0-99/*")
+    assert (unknown.status, unknown.reason) == (404, "notFound")
 
 
 def test_a_size_once_declared_must_come_true(box):

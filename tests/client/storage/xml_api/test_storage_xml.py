@@ -218,10 +218,8 @@ def test_buckets(xml):
     [
         ("PUT", "/box/x?compose", {}),
         ("PUT", "/box/x?partNumber=1", {}),
-        ("GET", "/box?versions", {}),
+        ("GET", "/box/x?versions", {}),
         ("GET", "/box?lifecycle", {}),
-        ("PUT", "/newbox", {}),
-        ("DELETE", "/box", {}),
         ("POST", "/box?delete", {}),
         ("POST", "/box/x", {}),
         ("PATCH", "/box/x", {}),
