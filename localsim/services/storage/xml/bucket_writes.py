@@ -17,7 +17,7 @@ from localsim.services.storage.service import StorageService
 from localsim.services.storage.wire.json_requests import MAX_JSON_BYTES, StorageCall, read_all
 from localsim.services.storage.xml.documents import OF_LISTINGS, Tree, xml_response
 from localsim.services.storage.xml.xml_buckets import page_limit
-from localsim.services.storage.xml.xml_requests import etag_of, extension_header, parse_number
+from localsim.services.storage.xml.xml_requests import etag_of, parse_number, project_of
 
 _CONFLICT = 409
 _SETTINGS: Mapping[str, str] = {"LocationConstraint": "location", "StorageClass": "storageClass"}
@@ -25,8 +25,8 @@ _SETTINGS: Mapping[str, str] = {"LocationConstraint": "location", "StorageClass"
 
 
 async def put_bucket(service: StorageService, call: StorageCall) -> web.StreamResponse:
-    """Make a bucket in the project that a header names, with the place and class of the body."""
-    project = extension_header(call.request.headers, "project-id")
+    """Make a bucket with the place and class of the body, in the project of the request."""
+    project = project_of(call.request)
     if not project:
         raise StorageError(400, "MissingProjectId", "The x-goog-project-id header is missing.")
     texts = await _element_texts(call)

@@ -10,10 +10,9 @@ from localsim.rules.objects.listing import MAX_PAGE, Listing, ListQuery
 from localsim.rules.objects.storage_model import MAX_NAME_BYTES, StoredObject, invalid
 from localsim.services.storage.resources.object_resources import timestamp
 from localsim.services.storage.service import StorageService
-from localsim.services.storage.signing.signed_requests import SIGNER
 from localsim.services.storage.wire.json_requests import Query, StorageCall
 from localsim.services.storage.xml.documents import OF_LISTINGS, Tree, xml_response
-from localsim.services.storage.xml.xml_requests import etag_of, extension_header, parse_number
+from localsim.services.storage.xml.xml_requests import etag_of, parse_number, project_of
 
 Spell = Callable[[str], str]
 _LAST = "\U0010ffff" * (MAX_NAME_BYTES // 4)
@@ -22,8 +21,7 @@ _LAST = "\U0010ffff" * (MAX_NAME_BYTES // 4)
 
 async def list_buckets(service: StorageService, call: StorageCall) -> web.StreamResponse:
     """All buckets of the project that a header names, or that of whoever signs with HMAC."""
-    signer = call.request.get(SIGNER)
-    project = extension_header(call.request.headers, "project-id") or (signer and signer.project)
+    project = project_of(call.request)
     if not project:
         raise invalid("The header x-goog-project-id must name the project.")
     buckets = service.buckets.list(project, prefix="", start="", limit=-1)

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from aiohttp import web
+
 from localsim.rules.objects.properties import (
     CUSTOMER_ENCRYPTION,
     PREDEFINED_ACL,
@@ -122,6 +124,13 @@ def asked_access_of_headers(call: StorageCall) -> dict[str, str]:
 def extension_header(headers: Mapping[str, str], name: str) -> str | None:
     """A header of Google's own, under its x-goog- or x-amz- name."""
     return next((headers[prefix + name] for prefix in PREFIXES if prefix + name in headers), None)
+
+
+def project_of(request: web.Request) -> str:
+    """The project that a header names, or that of whoever signs with HMAC; empty for neither."""
+    signer = request.get(SIGNER)
+    named = extension_header(request.headers, "project-id")
+    return named or (signer.project if signer is not None else "")
 
 
 def parse_number(values: Mapping[str, str], name: str) -> int | None:

@@ -65,6 +65,13 @@ def test_whoever_signs_lists_the_buckets_of_the_keys_project(signed, key):
     assert "<Name>box</Name>" in listing.text
 
 
+def test_whoever_signs_makes_a_bucket_in_the_keys_project(signed, key):
+    url = f"{signed.url}/made-by-signer"
+    made = requests.put(url, headers=v4_headers(key, "PUT", url, scheme="AWS4"), timeout=20)
+    assert made.status_code == 200, made.text
+    assert "made-by-signer" in [each.name for each in signed.bucket.client.list_buckets()]
+
+
 @SCHEMES_4
 @pytest.mark.parametrize("minutes", [-16, 16])
 def test_a_request_is_signed_when_it_is_sent(signed, key, scheme, minutes):
