@@ -73,7 +73,8 @@ class SuiteCloud:
             "STORAGE_EMULATOR_HOST": self.line["storage"],
             "GOOGLE_CLOUD_PROJECT": self.line["project"],
         }
-        return _run(argv, folder, settings | dict(environment), log)
+        given = {name: text.format(**self.line) for name, text in environment.items()}
+        return _run(argv, folder, settings | given, log)
 
     def run_google(
         self, argv: list[str], folder: Path, environment: Mapping[str, str], log: Path
