@@ -21,6 +21,7 @@ from localsim.rules.objects.storage_model import (
 from localsim.rules.objects.uploads.multipart_uploads import md5_hex
 from localsim.services.storage.resources.access_resources import writer_of
 from localsim.services.storage.resources.object_resources import HEADER_FIELDS
+from localsim.services.storage.signing.signed_requests import SIGNER
 from localsim.services.storage.wire.encryption_headers import KMS_HEADER
 from localsim.services.storage.wire.json_requests import (
     DEFAULT_TYPE,

@@ -290,3 +290,22 @@ def test_what_is_absent_says_so(wires):
     with pytest.raises(exceptions.MethodNotImplemented, match="kms_key"):
         written(wires, box, "x", b"", resource={"kms_key": "projects/p"})
     assert json.dumps(box.request("GET", box.objects).json) == '{"kind": "storage#objects"}'
+
+
+KMS = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+
+
+def test_what_is_written_under_a_default_key_is_encrypted(wires):
+    box = wires.new_box(encryption={"defaultKmsKeyName": KMS})
+    data = os.urandom(400_000)
+    written(wires, box, "x", data)
+    started = wires.objects.start_resumable_write(
+        storage_v2.StartResumableWriteRequest(write_object_spec=spec(wires, box, "y"))
+    )
+    wires.objects.write_object(messages(data, {"upload_id": started.upload_id}))
+    for name in ("x", "y"):
+        shown = box.request("GET", f"{box.objects}/{name}").json
+        assert shown["kmsKeyName"] == f"{KMS}/cryptoKeyVersions/1"
+        assert b"".join(part.checksummed_data.content for part in read(wires, box, name)) == data
+    (listed, _) = wires.objects.list_objects(parent=wires.bucket(box))
+    assert not listed.checksums.crc32c

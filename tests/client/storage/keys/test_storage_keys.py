@@ -238,3 +238,27 @@ def test_gzip_is_unpacked_behind_the_key(box):
     assert box.request("GET", f"{box.objects}/x?alt=media", **KEY).body == SMALL * 1000
     raw = box.request("GET", f"{box.objects}/x?alt=media", Accept_Encoding="gzip", **KEY)
     assert raw.body == packed
+
+
+def test_sessions_of_the_xml_api_take_keys(box):
+    session = box.request("POST", f"/{box.name}/x", x_goog_resumable="start", **KEY)
+    assert session.status == 201, session.body
+    path = session.headers["Location"].partition(box.service.url)[2]
+    assert box.request("PUT", path, SMALL).status == 200
+    assert box.request("GET", f"{box.objects}/x?alt=media").status == 400
+    assert box.request("GET", f"{box.objects}/x?alt=media", **KEY).body == SMALL
+
+
+def test_forms_take_the_default_key_of_the_bucket(box):
+    change = json.dumps({"encryption": {"defaultKmsKeyName": KMS}}).encode()
+    assert box.request("PATCH", f"/storage/v1/b/{box.name}", change).status == 200
+    parts = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in (("key", "x"), ("file", "abc"))
+    )
+    sent = {"Content_Type": "multipart/form-data; boundary=b"}
+    made = box.request("POST", f"/{box.name}", f"{parts}--b--\r\n".encode(), **sent)
+    assert made.status == 204, made.body
+    shown = box.request("GET", f"{box.objects}/x").json
+    assert shown["kmsKeyName"] == f"{KMS}/cryptoKeyVersions/1"
+    assert box.request("GET", f"{box.objects}/x?alt=media").body == b"abc"
