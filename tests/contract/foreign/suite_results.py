@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_WORDS = 200
+MOST_CHARACTERS = 100
 _GSUTIL_FAILURE = re.compile(r"^(?:FAIL|ERROR): (\S+) \(([\w.]+)\)$", re.M)
 _GSUTIL_COUNT = re.compile(r"^Ran (\d+) tests", re.M)
 _GSUTIL_SKIPPED = re.compile(r"^(?:OK|FAILED) \(.*?skipped=(\d+)", re.M)
@@ -83,7 +83,7 @@ def _read_gsutil(text: str) -> SuiteResult:
 
 def _short(message: str) -> str:
     line = " ".join(message.split())
-    return line if len(line) <= MOST_WORDS else f"{line[:MOST_WORDS]}…"
+    return line if len(line) <= MOST_CHARACTERS else f"{line[:MOST_CHARACTERS]}…"
 
 
 _READERS: Mapping[str, Callable[[str], SuiteResult]] = {
