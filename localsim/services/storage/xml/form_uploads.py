@@ -42,7 +42,11 @@ from localsim.services.storage.wire.json_requests import StorageCall
 from localsim.services.storage.wire.multipart import boundary_of
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_objects import written_headers
-from localsim.services.storage.xml.xml_requests import check_headers, etag_of, properties_of
+from localsim.services.storage.xml.xml_requests import (
+    check_headers,
+    described_properties,
+    etag_of,
+)
 
 FORM = "multipart/form-data"
 _FILE_NAME = "${filename}"
@@ -93,7 +97,7 @@ async def _receive(
             bucket = _bucket(call, parser.fields)
             policy = _allowed(service, call, parser.fields, bucket)
             _require_bucket(service, bucket)
-            new = _described(bucket, parser.fields, parser.file_name)
+            new = _described(call, bucket, parser.fields, parser.file_name)
             new = _encrypted(service, new, parser.fields, incoming)
             await call.trace.begin_upload(new.name, total_bytes=call.request.content_length)
         await receive_data(incoming, content)
@@ -139,7 +143,7 @@ def _allowed(
     return policy
 
 
-def _described(bucket: str, fields: dict[str, str], file_name: str) -> NewObject:
+def _described(call: StorageCall, bucket: str, fields: dict[str, str], file_name: str) -> NewObject:
     name = fields.get("key", "").replace(_FILE_NAME, file_name)
     if not name:
         raise wrong_argument("The field key is missing.")
@@ -150,7 +154,7 @@ def _described(bucket: str, fields: dict[str, str], file_name: str) -> NewObject
     acl = {"x-goog-acl": fields["acl"]} if "acl" in fields else {}
     headers = {**fields, **acl}
     check_headers(headers)
-    return NewObject(bucket, name, properties_of(headers), expected=Hashes())
+    return NewObject(bucket, name, described_properties(call, headers), expected=Hashes())
 
 
 def _encrypted(

@@ -39,11 +39,9 @@ from localsim.services.storage.wire.encryption_headers import key_headers
 from localsim.services.storage.wire.json_requests import StorageCall, expected_hashes
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
-    asked_access_of_headers,
     copy_source,
     etag_of,
     extension_header,
-    properties_of,
 )
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -122,7 +120,7 @@ def new_object(call: StorageCall) -> NewObject:
     return NewObject(
         bucket=call.bucket,
         name=call.key.name,
-        properties=properties_of(call.request.headers) | asked_access_of_headers(call),
+        properties=described_properties(call, call.request.headers),
         preconditions=call.preconditions,
         expected=expected_hashes({}, call),
     )
@@ -195,7 +193,7 @@ async def _copy(
         extension_header(call.request.headers, "metadata-directive") or ""
     ).upper() == _REPLACE
 
-    properties = properties_of(call.request.headers) | asked_access_of_headers(call)
+    properties = described_properties(call, call.request.headers)
     new = NewObject(call.bucket, call.key.name, properties, call.preconditions)
 
     keys = call.encryption_keys

@@ -116,10 +116,11 @@ def predefined_name(headers: Mapping[str, str]) -> str | None:
     return first + "".join(word.capitalize() for word in others) or None
 
 
-def asked_access_of_headers(call: StorageCall) -> dict[str, str]:
-    """What the headers say of the access to a new object, and who writes it."""
-    name = predefined_name(call.request.headers)
-    return writer_of(call) | ({PREDEFINED_ACL: name} if name else {})
+def described_properties(call: StorageCall, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of a new object, the access to it and who writes it, as the headers say."""
+    name = predefined_name(headers)
+    access = writer_of(call) | ({PREDEFINED_ACL: name} if name else {})
+    return _metadata_of(headers) | access
 
 
 def extension_header(headers: Mapping[str, str], name: str) -> str | None:
@@ -145,7 +146,7 @@ def parse_number(values: Mapping[str, str], name: str) -> int | None:
     return value
 
 
-def properties_of(headers: Mapping[str, str]) -> dict[str, Any]:
+def _metadata_of(headers: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of the object that is to be written."""
     given: dict[str, Any] = {"contentType": DEFAULT_TYPE}
     metadata: dict[str, str] = {}

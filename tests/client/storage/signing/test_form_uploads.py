@@ -49,6 +49,11 @@ def test_a_form_writes_an_object_with_its_metadata(signed, policy):
     assert reply.headers["Location"] == f"{signed.url}/box/forms/%24simple%20%C3%A9"
 
 
+def test_a_form_says_who_may_read_its_object(signed, policy):
+    assert post(policy("shown", fields={"acl": "public-read"})).status_code == 204
+    assert "READER" in signed.bucket.get_blob("shown").acl.all().get_roles()
+
+
 def test_the_name_may_be_that_of_the_chosen_file(signed, policy):
     conditions = [["starts-with", "$key", "chosen/"]]
     named = policy("chosen/${filename}", conditions)
