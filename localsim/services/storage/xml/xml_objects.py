@@ -40,6 +40,7 @@ from localsim.services.storage.wire.json_requests import StorageCall, expected_h
 from localsim.services.storage.xml.documents import xml_response
 from localsim.services.storage.xml.xml_requests import (
     copy_source,
+    described_properties,
     etag_of,
     extension_header,
 )
