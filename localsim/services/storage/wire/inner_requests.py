@@ -100,11 +100,12 @@ async def complete_path(request: web.Request, handler: Handler) -> web.StreamRes
     Google's client for Node.js takes STORAGE_EMULATOR_HOST for the whole base URL (`baseUrl` in
     nodejs-storage, src/storage.ts). No bucket is meant: a name has three characters or more.
     """
-    path, mark, query = request.raw_path.partition("?")
+    sent, mark, query = request.raw_path.partition("?")
+    path = sent.removeprefix("/") if sent.startswith("//b") else sent  # that URL ended with a slash
     full = f"{BASE}{path}" if path == "/b" or path.startswith("/b/") else path
     if request.method == "POST" and full == f"{BASE}/b/":
         full = full.rstrip("/")
-    if full != path:
+    if full != sent:
         request = request.clone(rel_url=URL(f"{full}{mark}{query}", encoded=True))
     return await handler(request)
 
