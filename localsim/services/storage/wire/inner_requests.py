@@ -58,6 +58,7 @@ def inner_request(
     )
 
 
+_SHORT_PATH = re.compile(r"/b(?:/.*)?|/projects/[^/]+/(?:hmacKeys(?:/[^/]*)?|serviceAccount)", re.S)
 VIRTUAL_HOST = web.RequestKey("VIRTUAL_HOST", tuple[str, str])
 """Key of a request -> host and raw path as they were sent, where the host named the bucket."""
 _ON_LOOPBACK = re.compile(r"(.+)\.(localhost(?::[0-9]+)?)")
@@ -101,8 +102,8 @@ async def complete_path(request: web.Request, handler: Handler) -> web.StreamRes
     nodejs-storage, src/storage.ts). No bucket is meant: a name has three characters or more.
     """
     sent, mark, query = request.raw_path.partition("?")
-    path = sent.removeprefix("/") if sent.startswith("//b") else sent  # that URL ended with a slash
-    full = f"{BASE}{path}" if path == "/b" or path.startswith("/b/") else path
+    path = sent.removeprefix("/") if sent.startswith("//") else sent  # that URL ended with a slash
+    full = f"{BASE}{path}" if _SHORT_PATH.fullmatch(path) else sent
     if request.method == "POST" and full == f"{BASE}/b/":
         full = full.rstrip("/")
     if full != sent:

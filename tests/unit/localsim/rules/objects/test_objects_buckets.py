@@ -87,14 +87,6 @@ def test_what_only_google_sets_and_what_nobody_knows_is_ignored(objects):
 
 
 @pytest.mark.parametrize(
-    "resource",
-    [],
-)
-def test_what_it_would_not_honour_is_refused(objects, resource):
-    assert refusal_code(create, objects, **resource) == 501
-
-
-@pytest.mark.parametrize(
     ("resource", "message"),
     [
         ({"storageClass": "BOGUS"}, 'Invalid storage class "BOGUS"'),

@@ -6,7 +6,8 @@ import pytest
 
 from localsim.rules.objects.storage_model import Bucket, StorageError
 from localsim.services.auth.iam import ANONYMOUS, Account
-from localsim.services.storage.admission import check_admission, require_permission
+from localsim.services.storage.admission import check_admission
+from localsim.services.storage.resources.access_resources import require_permission
 from localsim.services.storage.wire.json_requests import ACCOUNT
 
 PAID = {"billing": {"requesterPays": True}}
