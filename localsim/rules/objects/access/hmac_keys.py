@@ -14,7 +14,7 @@ from localsim.clock import Clock
 from localsim.rules.objects.files.object_database import ObjectDatabase
 from localsim.rules.objects.storage_model import StorageError, encode_etag, invalid
 
-_ACCOUNT = re.compile(r"[^@\s]+@(?:[a-z0-9-]+\.)*gserviceaccount\.com")
+_ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+")
 _ID_BYTES, _SECRET_BYTES = 35, 30
 _ID_PREFIX = "GOOG1E"
 _ID_CHARACTERS = 61
@@ -65,7 +65,7 @@ class HmacKeys:
         self._random_bytes = random_bytes
 
     def create(self, project: str, email: str) -> HmacKey:
-        """Make an active key; raises 404 for an address that no service account can have."""
+        """Make an active key; raises 404 for what is no address: any account that is named exists."""
         _check_account(email)
         now_s = self._clock.now()
         key = HmacKey(
