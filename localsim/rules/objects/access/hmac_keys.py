@@ -65,7 +65,7 @@ class HmacKeys:
         self._random_bytes = random_bytes
 
     def create(self, project: str, email: str) -> HmacKey:
-        """Make an active key; raises 404 for what is no address: any account that is named exists."""
+        """Make an active key, for any address; raises 404 for what is none."""
         _check_account(email)
         now_s = self._clock.now()
         key = HmacKey(
