@@ -30,7 +30,6 @@ from localsim.services.storage.permissions import (
     StorageNeeds,
     is_form_upload,
     is_of_session,
-    is_xml,
     needs_of,
     permission_denied,
     refusal,
@@ -39,6 +38,7 @@ from localsim.services.storage.permissions import (
 from localsim.services.storage.signing.signature_verifier import SignatureVerifier, Signer
 from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import ACCOUNT
+from localsim.services.storage.xml.dispatch import is_xml_request
 from localsim.services.storage.xml.form_uploads import FORM_AUTHORIZATION, FormAuthorization
 
 STORAGE = "storage.googleapis.com"
@@ -193,7 +193,7 @@ class StorageAuthorization:
             request[FORM_AUTHORIZATION] = authorize
             return
         signer = None
-        if self.signatures is not None and is_xml(request):
+        if self.signatures is not None and is_xml_request(request):
             signer = signer_of(self.signatures, request)
         self._require(request, signer, needs_of(request.method, request.raw_path, request.headers))
 

@@ -6,7 +6,6 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from localsim.rules.objects.storage_model import not_implemented
-from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.net.wire_errors import final_status
 from localsim.services.storage.body_process import is_taken
 from localsim.services.storage.hard_deletion import hard_deletions
@@ -69,17 +68,15 @@ def _watch(app: web.Application, service: StorageService) -> None:
     app.on_response_prepare.append(tell_page)
 
 
-def _is_xml(request: web.Request) -> bool:
-    """Whether a request is one of the XML API, which www.googleapis.com does not serve."""
-    path = request.raw_path.partition("?")[0]
-    return storage_xml.is_xml_path(path) and request.host.partition(":")[0] != JSON_API_HOST
-
-
 def _refusal(request: web.Request, error: Exception) -> web.Response:
     """The reply with an error, in the words of the API that was called."""
     refused = refusal(error)
     refused.code = final_status(refused.code, request.headers.get("User-Agent", ""))
-    return xml_error_response(refused) if _is_xml(request) else request_refusal(request, refused)
+    return (
+        xml_error_response(refused)
+        if storage_xml.is_xml_request(request)
+        else request_refusal(request, refused)
+    )
 
 
 def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
@@ -91,7 +88,7 @@ def _ending(request: web.Request, response: web.StreamResponse) -> web.StreamRes
 
 async def _answer(service: StorageService, request: web.Request) -> web.StreamResponse:
     path, _, query_text = request.raw_path.partition("?")
-    if _is_xml(request):
+    if storage_xml.is_xml_request(request):
         return await storage_xml.answer(service, request)
     match = find_route(request.method, path)
     if match is None:

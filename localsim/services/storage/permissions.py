@@ -19,7 +19,7 @@ from localsim.services.storage.methods.resumable import cancel_resumable, contin
 from localsim.services.storage.routes import StorageRoute, find_route
 from localsim.services.storage.wire.json_errors import AnonymousError, request_refusal
 from localsim.services.storage.xml import dispatch as storage_xml
-from localsim.services.storage.xml.dispatch import XmlRoute
+from localsim.services.storage.xml.dispatch import XmlRoute, is_xml_request
 from localsim.services.storage.xml.form_uploads import is_form, upload_form
 from localsim.services.storage.xml.session_uploads import cancel_session, continue_session
 from localsim.services.storage.xml.xml_errors import error_response as xml_error_response
@@ -165,14 +165,9 @@ def permission_denied(email: str, permission: str, *, wants_token: bool) -> Clou
     return CloudError(code, iam.storage_refusal(email, permission))
 
 
-def is_xml(request: web.Request) -> bool:
-    """Whether a request is one of the XML API."""
-    return storage_xml.is_xml_path(request.raw_path.partition("?")[0])
-
-
 def is_form_upload(request: web.Request) -> bool:
     """Whether a request is the upload of a form, whose sender is named in its body."""
-    if not is_form(request) or "Authorization" in request.headers or not is_xml(request):
+    if not is_form(request) or "Authorization" in request.headers or not is_xml_request(request):
         return False
     path, _, query = request.raw_path.partition("?")
     names = dict(parse_qsl(query, keep_blank_values=True))
@@ -212,7 +207,7 @@ def refusal(request: web.Request, error: CloudError | StorageError) -> web.Respo
     """
     if isinstance(error, StorageError):  # of a signature, which only the XML API has
         return xml_error_response(error)
-    if is_xml(request):
+    if is_xml_request(request):
         return xml_error_response(xml_refusal(error))
     status = HTTP_STATUS[error.code]
     has_token = "Authorization" in request.headers

@@ -44,8 +44,10 @@ def test_a_bucket_from_make_to_delete(gcloud):
 
 
 def test_what_is_not_there_is_named_at_once(gcloud):
-    refused = gcloud("folders", "list", "gs://any-bucket")  # gcloud repeats a 5xx for 30 s
-    assert "HTTPError 405: storage.folders is not implemented by localsim" in refused.err
+    refused = gcloud(
+        "buckets", "anywhere-caches", "list", "gs://any-bucket"
+    )  # gcloud repeats a 5xx for 30 s
+    assert "HTTPError 405: storage.anywhereCaches is not implemented by localsim" in refused.err
 
 
 def test_what_was_deleted_is_restored(gcloud, tmp_path):

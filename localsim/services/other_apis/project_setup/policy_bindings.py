@@ -8,6 +8,8 @@ from typing import Any
 
 from localsim.rules.model.cloud_errors import CloudError, Code
 
+_STANDARD = str.maketrans("-_", "+/")
+"""gcloud sends bytes in the alphabet of base64 that URLs have."""
 VERSION = 1
 """Conditions, which need version 3, are not kept."""
 
@@ -23,11 +25,11 @@ def bindings_of(roles: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
 
 def shown_policy(bindings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The policy as google.iam.v1.Policy in JSON."""
-    shown = {"version": VERSION, "etag": encode_etag(bindings)}
+    shown = {"version": VERSION, "etag": etag_of(bindings)}
     return {**shown, "bindings": list(bindings)} if bindings else shown
 
 
-def encode_etag(bindings: Sequence[Mapping[str, Any]]) -> str:
+def etag_of(bindings: Sequence[Mapping[str, Any]]) -> str:
     """A hash of the bindings, which tells whether somebody else changed the policy."""
     text = json.dumps(list(bindings), sort_keys=True)
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode("ascii")
@@ -44,7 +46,7 @@ def checked_policy(
     bindings = policy.get("bindings", []) if isinstance(policy, Mapping) else None
     if not isinstance(policy, Mapping) or not isinstance(bindings, list):
         raise CloudError(Code.INVALID_ARGUMENT, "Policy is required.")
-    if policy.get("etag") not in (None, "", encode_etag(before)):
+    if policy.get("etag") and str(policy["etag"]).translate(_STANDARD) != etag_of(before):
         sentence = (
             "There were concurrent policy changes. Please retry the whole read-modify-write with "
             "exponential backoff."

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from localsim.rules.objects.storage_model import StorageError, not_implemented
+from localsim.services.net.google_hosts import JSON_API_HOST
 from localsim.services.storage.service import Handler, StorageService, answer_call
 from localsim.services.storage.signing.signed_requests import signer_of
 from localsim.services.storage.wire.json_requests import decode_segment
@@ -94,6 +95,12 @@ _SUBRESOURCES = (
 def is_xml_path(raw_path: str) -> bool:
     """Whether a path, without its query, is one of the XML API's."""
     return _OF_OTHERS.fullmatch(raw_path) is None
+
+
+def is_xml_request(request: web.Request) -> bool:
+    """Whether a request is one of the XML API, which www.googleapis.com does not serve."""
+    path = request.raw_path.partition("?")[0]
+    return is_xml_path(path) and request.host.partition(":")[0] != JSON_API_HOST
 
 
 def find_xml_route(verb: str, raw_path: str, names: Mapping[str, str]) -> XmlRoute | None:
