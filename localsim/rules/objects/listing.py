@@ -42,10 +42,12 @@ _ORDERED_DELETED = (
 _FOLDER = 0  # the generation of a row that stands for a folder
 _OTHERS = OBJECT_FIELDS.split(", ")[3:]
 _FOLDER_ROW = ", ".join(["bucket", "name", str(_FOLDER), *["NULL"] * len(_OTHERS)])
-_ORDERED_WITH_FOLDERS = (
-    f"{_LIVE} UNION ALL SELECT {_FOLDER_ROW} FROM storage_folders WHERE bucket = :bucket"
-    f" AND (name, {_FOLDER}) >= (:name, :generation) AND name != :prefix ORDER BY name, generation"
+_FOLDERS = " UNION ALL ".join(
+    f"SELECT {_FOLDER_ROW} FROM {table} WHERE bucket = :bucket"
+    f" AND (name, {_FOLDER}) >= (:name, :generation) AND name != :prefix"
+    for table in ("storage_folders", "storage_managed_folders")
 )
+_ORDERED_WITH_FOLDERS = f"{_LIVE} UNION ALL {_FOLDERS} ORDER BY name, generation"
 
 
 @dataclass(frozen=True, slots=True)

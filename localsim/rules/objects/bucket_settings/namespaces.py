@@ -39,7 +39,7 @@ def new_namespace(given: Any) -> dict[str, Any]:
     enabled = given.get("enabled") if isinstance(given, Mapping) else None
     if not isinstance(enabled, bool | None):
         raise invalid(f"Invalid value for TYPE_BOOL field: {enabled!r}")
-    return {_FIELD: {"enabled": True}} if enabled else {}
+    return {} if enabled is None else {_FIELD: {"enabled": enabled}}
 
 
 def checked_namespace(settings: dict[str, Any]) -> dict[str, Any]:

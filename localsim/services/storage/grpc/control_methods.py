@@ -7,6 +7,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty
 
+from localsim.rules.objects.bucket_settings.namespaces import has_folders
 from localsim.rules.objects.bucket_settings.placement import location_of_settings, location_type
 from localsim.rules.objects.buckets.bucket_operations import BucketOperation
 from localsim.rules.objects.folders.folder_changes import FolderChange, folder_change
@@ -91,7 +92,7 @@ async def _get_storage_layout(service: StorageService, request: Any) -> Any:
         location=location_of_settings(bucket.properties),
         location_type=location_type(bucket.properties),
     )
-    if "hierarchicalNamespace" in bucket.properties:
+    if has_folders(bucket.properties):
         layout.hierarchical_namespace.enabled = True
     placement = bucket.properties.get("customPlacementConfig") or {}
     layout.custom_placement_config.data_locations.extend(placement.get("dataLocations") or ())

@@ -117,3 +117,19 @@ def test_with_folders_each_managed_one_is_a_folder_too(tree):
 @pytest.mark.parametrize("name", ["", "../", "./", "d/" * 16, "a\r/", "m" * 1024])
 def test_a_bad_name_is_refused(uniform, name):
     assert made(uniform, name).status == 400
+
+
+def test_a_managed_folder_is_a_prefix_when_it_is_asked_for(tree):
+    made = tree.request("POST", f"{tree.bucket_path}/managedFolders", b'{"name": "managed"}')
+    assert made.status == 200
+    tree.upload("parent%2Fx", b"1")
+    listed = tree.request("GET", f"{tree.objects}?delimiter=/")
+    assert listed.json["prefixes"] == ["parent/"]
+    asked = tree.request("GET", f"{tree.objects}?delimiter=/&includeFoldersAsPrefixes=true")
+    assert asked.json["prefixes"] == ["managed/", "parent/"]
+
+
+def test_a_bucket_that_is_to_have_no_folders_says_so(module_storage):
+    flat = new_box(module_storage, hierarchicalNamespace={"enabled": False})
+    shown = flat.request("GET", flat.bucket_path).json
+    assert shown["hierarchicalNamespace"] == {"enabled": False}
